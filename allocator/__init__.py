@@ -1,0 +1,1 @@
+"""A vectorised NumPy model of Linux's SLUB and page allocator, faithful to named kernels."""

@@ -1,0 +1,18 @@
+"""What the user got wrong, in one line."""
+
+
+class ConfigError(ValueError):
+    """A configuration value that cannot be used.
+
+    The text names the key, what was found there and what was expected, so that a command can print
+    it as it is and leave with status 2.
+    """
+
+    def __init__(self, key: str, found: object, expected: str) -> None:
+        super().__init__(key, found, expected)
+        self.key = key
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.key}: found {self.found!r}, expected {self.expected}"

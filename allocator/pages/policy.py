@@ -1,0 +1,81 @@
+"""What differs between kernels in the page allocator, as named choices."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagePolicy:
+    """One kernel's page allocator, told as the choices it makes (mm/page_alloc.c by default)."""
+
+    # Zones: pages/zones.py, topology.py
+    min_free_cap_kb: int = 262144
+    """Cap of the computed min_free_kbytes: 65536 until 5.3, 262144 from 5.10 (5.8)."""
+    thp_off_recomputes: bool = True
+    """Turning all THP off recomputes min_free_kbytes and drops the raise (6.1)."""
+    node_load: Literal["online_nodes", "one"] = "one"
+    """Penalty added to a node chosen as fallback: remaining nodes (5.10), or one (6.1)."""
+    lists_memoryless_first: bool = True
+    """A node without memory heads its own fallback order (until 6.1)."""
+    movable_capped: bool = False
+    """Zone Movable's min mark is clamped to 32..128 pages (6.12)."""
+    has_promo: bool = True
+    """The promo watermark exists (6.1)."""
+    shows_promo: bool = False
+    """/proc/zoneinfo shows promo (6.12)."""
+    reserves_unpopulated: bool = False
+    """lowmem_reserve is computed for zones without managed pages too (5.3)."""
+    max_watermark_scale: int = 3000
+    """Largest legal watermark_scale_factor: 1000 until 5.10, 3000 later."""
+    arm64_zone_dma: bool = True
+    """arm64 has ZONE_DMA below 4 GiB (5.10); before, DMA32 only."""
+
+    # Per-CPU lists: pages/pcp.py
+    pcp: Literal["batch6", "shared_low", "tuned", "tuned_v7"] = "shared_low"
+    """pcp high: 6 x batch (5.10); low mark shared by the CPUs (6.1); tuned between two ends (6.7);
+    tuned, with 7.3's drains and high-atomic rule."""
+    pcp_orders: tuple[int, ...] = (0, 1, 2, 3)
+    """Orders kept on per-CPU lists; only 0 until 5.13."""
+    pcp_thp: bool = True
+    """Huge pages are kept on per-CPU lists (5.14)."""
+
+    # Buddy: pages/buddy.py
+    fallback: Literal["steal_largest", "claim_then_steal"] = "steal_largest"
+    """Taking from a foreign migratetype: largest block first (6.1); claim, else smallest (6.12)."""
+    boot_release: Literal["head", "tail"] = "tail"
+    """List end that boot memory is released to: head (5.3), tail (5.10)."""
+
+    # Watermarks in use: pages/slowpath.py
+    alloc_flags: Literal["harder", "reserve_rights", "reserve_rights_v7"] = "reserve_rights"
+    """ALLOC_HARDER (5.10), or the split rights of 6.3, back-ported to 6.1 stable."""
+    highatomic_free_only: bool = False
+    """Only the free pages of highatomic blocks are held back in the mark test (6.12)."""
+    below_high: bool = False
+    """Zones below their high mark do not grow pcp lists (6.7)."""
+
+    # Slow path: pages/slowpath.py
+    bailout: Literal[
+        "deferred",
+        "pageblock",
+        "pageblock_but_retry",
+        "noretry",
+        "noretry_thisnode",
+        "thisnode_only",
+    ] = "noretry_thisnode"
+    """When a costly request gives up after its first compaction (page_alloc.md 5.3)."""
+    compact_retry: Literal["zonelist_suitable", "priority"] = "priority"
+    """What DEFERRED, CONTENDED and PARTIAL_SKIPPED do: ask the zones (5.3), or the priority."""
+    compact_gap_cap: int | None = None
+    """Upper bound of compact_gap() in pages: none, or 32 (7.3)."""
+    compacts_in_retry: bool = False
+    """The first compaction is part of the retry loop (7.3)."""
+    continue_reclaim: Literal["total", "suitable"] = "suitable"
+    """should_continue_reclaim(): stop at a total (5.3), or when a zone is suitable (5.4)."""
+    lru: Literal["classic", "generations"] = "classic"
+    """Default reclaim: two lists, or MGLRU (Debian 6.12 on)."""
+    large_folios: bool = False
+    """Page cache of block devices and files holds large folios (7.3)."""
+
+    # hugetlb: pages/hugetlb.py
+    hugetlb_noretry: bool = True
+    """A pool write remembers nodes that failed and drops __GFP_RETRY_MAYFAIL there (5.4)."""

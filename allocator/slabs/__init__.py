@@ -1,0 +1,1 @@
+"""SLUB: geometry of caches, per-CPU slabs, node lists, sheaves."""

@@ -1,0 +1,1 @@
+"""What drives the allocators: one file per workload."""

@@ -1,0 +1,24 @@
+"""Workloads by name."""
+
+from collections.abc import Mapping
+
+from allocator.errors import ConfigError
+from allocator.workloads.base import Workload
+
+WORKLOADS: dict[str, type[Workload]] = {}
+"""Every workload that a configuration may name."""
+
+
+def workload_from_config(config: Mapping[str, object]) -> Workload:
+    """Build the workload that the `workload` group names.
+
+    Raises
+    ------
+    ConfigError
+        If the name, a key or a value is not one that the workload knows.
+    """
+    name = config.get("name")
+    if not isinstance(name, str) or name not in WORKLOADS:
+        raise ConfigError("workload.name", name, f"one of {', '.join(sorted(WORKLOADS))}")
+    rest = {key: value for key, value in config.items() if key != "name"}
+    return WORKLOADS[name].from_config(rest)

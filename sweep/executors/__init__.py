@@ -1,0 +1,1 @@
+"""Where chunks of points run: in this process, or on Ray."""
