@@ -40,3 +40,39 @@ TABLES: dict[str, dict[str, Variable]] = {
 
 DIMS: dict[str, str] = {"caches": "cache", "nodes": "node", "locks": "lock", "zones": "zone"}
 """Name of the additional dim of each table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A share of which a rise explains a regression."""
+
+    long_name: str
+    """What it is a share of, in a few words."""
+    part: tuple[str, ...]
+    """Variables of `SCALARS` that are added up."""
+    whole: tuple[str, ...]
+    """Variables of `SCALARS` whose sum is 100 percent."""
+
+
+CAUSES: dict[str, Cause] = {
+    "list_lock_wait": Cause(
+        "CPU time waiting for a list_lock", ("list_lock_wait_ns",), ("cpu_time_ns",)
+    ),
+    "zone_lock_wait": Cause(
+        "CPU time waiting for a zone->lock", ("zone_lock_wait_ns",), ("cpu_time_ns",)
+    ),
+    "reclaim": Cause(
+        "CPU time in direct reclaim and compaction", ("direct_reclaim_ns",), ("cpu_time_ns",)
+    ),
+    "alloc_slowpath": Cause(
+        "allocations on the slow path", ("alloc_slowpath",), ("alloc_fastpath", "alloc_slowpath")
+    ),
+    "free_slowpath": Cause(
+        "frees on the slow path", ("free_slowpath",), ("free_fastpath", "free_slowpath")
+    ),
+    "order_fallback": Cause(
+        "new slabs of a lower order than wanted", ("order_fallback",), ("alloc_slab",)
+    ),
+    "numa_other": Cause("pages from another node", ("numa_other",), ("numa_local", "numa_other")),
+}
+"""What may lie behind a regression, in percent; a cause counts where its variables are there."""
