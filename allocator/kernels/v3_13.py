@@ -41,6 +41,7 @@ V3_13 = Kernel(
         pcp_orders=(0,),
         pcp_thp=False,
         boot_release="head",
+        gfp_names="wait",
         alloc_flags="harder",
         bailout="deferred",
         compact_retry="zonelist_suitable",

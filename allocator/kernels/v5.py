@@ -28,6 +28,7 @@ V5_10 = Kernel(
         pcp="batch6",
         pcp_orders=(0,),
         pcp_thp=False,
+        gfp_names="atomic",
         alloc_flags="harder",
         bailout="noretry",
     ),

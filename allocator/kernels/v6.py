@@ -42,6 +42,7 @@ V6_6 = V6_1.vary(
     "v6_6",
     "6.6; allocation and free as 6.1; source reading",
     slab={"arm64_min_align": 8},
+    page={"gfp_names": "no_atomic"},
 )
 V6_6_DELAY_RFC = V6_6.vary(
     "v6_6_delay_rfc",
@@ -74,6 +75,7 @@ V6_12 = V6_8.vary(
         "lists_memoryless_first": False,
         "movable_capped": True,
         "shows_promo": True,
+        "nowait_nowarn": True,
         "fallback": "claim_then_steal",
         "highatomic_free_only": True,
         "lru": "generations",

@@ -45,6 +45,13 @@ class PagePolicy:
     boot_release: Literal["head", "tail"] = "tail"
     """List end that boot memory is released to: head (5.3), tail (5.10)."""
 
+    # GFP flags: gfp.py
+    gfp_names: Literal["wait", "atomic", "no_atomic"] = "no_atomic"
+    """Names of GFP flags: 3.13's __GFP_WAIT; 4.4's split of it, with an __GFP_ATOMIC bit (until
+    6.2, and in 6.1 stable) or without one (6.3)."""
+    nowait_nowarn: bool = False
+    """GFP_NOWAIT contains __GFP_NOWARN (6.12)."""
+
     # Watermarks in use: pages/slowpath.py
     alloc_flags: Literal["harder", "reserve_rights", "reserve_rights_v7"] = "reserve_rights"
     """ALLOC_HARDER (5.10), or the split rights of 6.3, back-ported to 6.1 stable."""
