@@ -21,6 +21,7 @@ V3_13 = Kernel(
         partial_refill="half_objects",
         freezing="taken",
         keeps_empty="above",
+        deactivate_updates="object",
         slowpath_counts="attempts",
         clamps_min_partial=True,
         memoryless="mismatch",

@@ -16,6 +16,7 @@ V5_10 = Kernel(
         partial_refill="half_objects",
         freezing="taken",
         cpu_partial_zero_drains=True,
+        deactivate_updates="object",
         clamps_min_partial=True,
         memoryless="any_node",
         bulk_free_scan="holes",

@@ -12,6 +12,7 @@ V6_1 = V5_10.vary(
         "cpu_partial_counts": "slabs",
         "partial_refill": "half_slabs",
         "cpu_partial_zero_drains": False,
+        "deactivate_updates": "slab",
         "clamps_min_partial": False,
         "bulk_free_scan": "swap",
     },
@@ -69,6 +70,7 @@ V6_12 = V6_8.vary(
         "kmalloc_aligned": "largest_divisor",
         "partial_refill": "half_slabs_or_first",
         "trynode": True,
+        "cpu_partial_alloc_counts": "used",
         "remote_search_for_node": True,
     },
     page={

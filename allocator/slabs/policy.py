@@ -50,6 +50,11 @@ class SlabPolicy:
     """A further empty slab is discarded when nr_partial > min_partial (3.13) or >= (3.16)."""
     cpu_partial_zero_drains: bool = False
     """cpu_partial = 0 puts the whole list on the node list at every push (until 5.15)."""
+    deactivate_updates: Literal["object", "slab"] = "slab"
+    """Updates of a slab's freelist when it is deactivated: one per returned object (until 5.11), or
+    one in all (5.12)."""
+    cpu_partial_alloc_counts: Literal["pops", "used"] = "pops"
+    """CPU_PARTIAL_ALLOC counts each slab popped, or only one that suits the request (6.12)."""
     slowpath_counts: Literal["calls", "attempts"] = "calls"
     """ALLOC_SLOWPATH per call (3.15), or per attempt to take slab.freelist (3.13)."""
     clamps_min_partial: bool = False
