@@ -8,6 +8,7 @@ V6_1 = V5_10.vary(
     "6.1 LTS as Debian ships it, with the 6.3 allocation flags and pcp scale limit; records",
     slab={
         "order_cpus": "present",
+        "track_bytes": 32,
         "kmalloc_types": ("kmalloc", "dma-kmalloc", "kmalloc-rcl", "kmalloc-cg"),
         "cpu_partial_counts": "slabs",
         "partial_refill": "half_slabs",
@@ -21,6 +22,7 @@ V6_1 = V5_10.vary(
         "node_load": "one",
         "has_promo": True,
         "max_watermark_scale": 3000,
+        "unmergeable": "isolate_highatomic",
         "pcp": "shared_low",
         "pcp_orders": (0, 1, 2, 3),
         "pcp_thp": True,
@@ -42,7 +44,7 @@ V6_1_BAILOUT = V6_1.vary(
 V6_6 = V6_1.vary(
     "v6_6",
     "6.6; allocation and free as 6.1; source reading",
-    slab={"arm64_min_align": 8},
+    slab={"arm64_min_align": 8, "kmalloc_tracks_size": "after_tracks"},
     page={"gfp_names": "no_atomic"},
 )
 V6_6_DELAY_RFC = V6_6.vary(
@@ -68,9 +70,10 @@ V6_12 = V6_8.vary(
     slab={
         "couples_orders": True,
         "kmalloc_aligned": "largest_divisor",
+        "own_free_pointer": ("filp",),
         "partial_refill": "half_slabs_or_first",
-        "trynode": True,
         "cpu_partial_alloc_counts": "used",
+        "trynode": True,
         "remote_search_for_node": True,
     },
     page={
@@ -78,7 +81,9 @@ V6_12 = V6_8.vary(
         "movable_capped": True,
         "shows_promo": True,
         "nowait_nowarn": True,
+        "list_type": "pageblock",
         "fallback": "claim_then_steal",
+        "claim_stop": "block",
         "highatomic_free_only": True,
         "lru": "generations",
     },

@@ -42,8 +42,15 @@ class PagePolicy:
     # Buddy: pages/buddy.py
     fallback: Literal["steal_largest", "claim_then_steal"] = "steal_largest"
     """Taking from a foreign migratetype: largest block first (6.1); claim, else smallest (6.12)."""
+    claim_stop: Literal["block", "order"] = "order"
+    """Claiming ends at an order too small to claim: when a block of it is met (6.12), always."""
     boot_release: Literal["head", "tail"] = "tail"
     """List end that boot memory is released to: head (5.3), tail (5.10)."""
+    list_type: Literal["given", "pageblock"] = "given"
+    """A free block's list: the type known when the page was freed, or always its pageblock's
+    (6.10), and then pageblocks that merge take one type."""
+    unmergeable: Literal["isolate", "isolate_highatomic"] = "isolate_highatomic"
+    """Types whose pageblocks do not merge with others: Isolate, also Highatomic from 5.18."""
 
     # GFP flags: gfp.py
     gfp_names: Literal["wait", "atomic", "no_atomic"] = "no_atomic"
