@@ -17,6 +17,7 @@ V3_13 = Kernel(
         merge_newest_first=True,
         kmalloc_merges=True,
         track_bytes=152,
+        arm64_min_align=64,
         cpu_partial_counts="objects",
         partial_refill="half_objects",
         freezing="taken",

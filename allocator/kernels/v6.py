@@ -9,6 +9,7 @@ V6_1 = V5_10.vary(
     slab={
         "order_cpus": "present",
         "track_bytes": 32,
+        "kmalloc_tracks_size": "after_tracks",
         "kmalloc_types": ("kmalloc", "dma-kmalloc", "kmalloc-rcl", "kmalloc-cg"),
         "cpu_partial_counts": "slabs",
         "partial_refill": "half_slabs",
@@ -44,7 +45,7 @@ V6_1_BAILOUT = V6_1.vary(
 V6_6 = V6_1.vary(
     "v6_6",
     "6.6; allocation and free as 6.1; source reading",
-    slab={"arm64_min_align": 8, "kmalloc_tracks_size": "after_tracks"},
+    slab={"arm64_min_align": 8},
     page={"gfp_names": "no_atomic"},
 )
 V6_6_DELAY_RFC = V6_6.vary(

@@ -37,10 +37,9 @@ class SlabParameters:
     """sysfs `remote_node_defrag_ratio` of every cache, percent."""
     min_order_last: bool = True
     """`slub_min_order` follows `slub_max_order` on the command line (6.12 lets the later win)."""
-    debug: frozenset[str] = frozenset()
-    """Letters of `slub_debug`: F checks, Z red zones, P poison, U owners, T trace, A fail."""
-    debug_caches: tuple[str, ...] = ()
-    """Cache names (`kmalloc-*`) that `debug` is limited to; none: all."""
+    debug: str | None = None
+    """`slub_debug` as on the command line: letters out of FZPUTAO, `U,kmalloc-*` for some caches,
+    `;` between several; an empty text means FZPU."""
     merge: bool = True
     """Caches may be merged; false: `slab_nomerge`."""
 
@@ -51,9 +50,11 @@ class SlabParameters:
                 continue
             if type(value) is not int or not low <= value <= high:
                 raise ConfigError(f"slab.{name}", value, f"null or a number from {low} to {high}")
-        letters = "".join(sorted(self.debug - set("FZPUTA")))
-        if letters:
-            raise ConfigError("slab.debug", letters, "letters out of FZPUTA")
+        if self.debug is not None and not isinstance(self.debug, str):
+            raise ConfigError("slab.debug", self.debug, "null or letters such as FZPU")
+        letters = {letter for given, _ in self._debug_blocks() for letter in given}
+        if letters - set("FZPUTAO-"):
+            raise ConfigError("slab.debug", self.debug, "letters out of FZPUTAO")
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
@@ -72,14 +73,6 @@ class SlabParameters:
                 raise ConfigError(f"slab.{key}", value, expected)
             if key in ("min_order_last", "merge") and not isinstance(value, bool):
                 raise ConfigError(f"slab.{key}", value, "true or false")
-        debug = values.get("debug") or ""
-        if not isinstance(debug, str):
-            raise ConfigError("slab.debug", debug, "letters such as FZPU")
-        values["debug"] = frozenset(debug)
-        caches = values.get("debug_caches") or ()
-        if not isinstance(caches, list | tuple) or not all(isinstance(c, str) for c in caches):
-            raise ConfigError("slab.debug_caches", caches, "a list of cache names")
-        values["debug_caches"] = tuple(caches)
         return cls(**values)  # type: ignore[arg-type]
 
     def check(self, topology: Topology) -> None:
@@ -117,3 +110,38 @@ class SlabParameters:
                 high = min(value, topology.max_buddy_order)
                 low = min(low, high) if policy.couples_orders else low
         return low, high
+
+    @property
+    def debugs_low_orders_only(self) -> bool:
+        """Tell whether slub_debug=O spares caches whose order debugging would raise."""
+        return any("O" in letters for letters, _ in self._debug_blocks())
+
+    def debug_letters(self, cache: str) -> frozenset[str]:
+        """Return the debug options of a cache (mm/slub.c kmem_cache_flags(), v5.10).
+
+        The first block that names the cache wins; a block without names holds for all others.
+        """
+        everywhere: frozenset[str] = frozenset()
+        for letters, names in self._debug_blocks():
+            if not names:
+                everywhere = letters
+            elif any(_names(pattern, cache) for pattern in names):
+                return letters
+        return everywhere
+
+    def _debug_blocks(self) -> list[tuple[frozenset[str], tuple[str, ...]]]:
+        """Split `debug` into blocks of letters and the caches that they are for."""
+        if self.debug is None:
+            return []
+        blocks = []
+        for block in self.debug.split(";"):
+            letters, *names = block.split(",")
+            blocks.append((frozenset(letters.upper() or "FZPU"), tuple(filter(None, names))))
+        return blocks
+
+
+def _names(pattern: str, cache: str) -> bool:
+    """Match a cache name; only a `*` at the end is special."""
+    if pattern.endswith("*"):
+        return cache.startswith(pattern[:-1])
+    return pattern == cache

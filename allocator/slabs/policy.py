@@ -34,8 +34,17 @@ class SlabPolicy:
     """find_mergeable() looks at the newest cache first (until 3.17)."""
     kmalloc_merges: bool = False
     """kmalloc caches may be merged (no usercopy window; until 4.15)."""
-    free_pointer_inside: bool = True
-    """RCU and ctor caches may keep the free pointer inside the object when they ask to (6.12)."""
+    own_free_pointer: tuple[str, ...] = ()
+    """RCU and ctor caches that name a place for the free pointer inside the object
+    (kmem_cache_args.freeptr_offset, 6.12), so that nothing is added for it."""
+    track_bytes: int = 32
+    """One struct track of slub_debug=U: 32 bytes with a stack depot handle (5.18), 152 with the
+    stack itself."""
+    kmalloc_tracks_size: Literal["no", "after_tracks", "moves_free_pointer"] = "no"
+    """slub_debug=U stores the requested size of kmalloc objects (6.1); with red zones the free
+    pointer then leaves the object too (6.13)."""
+    sheaf_requests: tuple[tuple[str, int], ...] = ()
+    """Caches that ask for a sheaf capacity, and which (7.x)."""
 
     # Per-CPU partial lists: slabs/cpu.py
     cpu_partial_counts: Literal["objects", "slabs", "none"]
