@@ -228,7 +228,7 @@ def _topology(
 
 def _recorded(path: str) -> Topology:
     """Return the topology of a captured machine."""
-    from allocator.records import load_topology  # lazy: only this profile reads a file
+    from allocator.records.machine import load_topology  # lazy: only this profile reads a file
 
     return load_topology(path)
 

@@ -1,0 +1,130 @@
+"""Locks as FIFO servers: who waits how long, and what handing a lock over costs.
+
+Requests on one lock are served in order of arrival. With service s and arrival a, the end of
+service follows Lindley's recursion end(i) = max(a(i), end(i-1)) + s(i), which is a cumulative sum
+plus the running maximum of (a(j) - sum of services before j): no loop over requests.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator.transfers import Transfers
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def fifo_ends(lock: Ints, arrival: Floats, service: Floats, free_at: Floats) -> Floats:
+    """Return when each request's service ends.
+
+    Parameters
+    ----------
+    lock
+        (request,) lock of each request, ascending; requests of a lock are in order of arrival.
+    arrival, service
+        (request,) ns.
+    free_at
+        (lock,) when each lock becomes free of earlier requests.
+
+    Returns
+    -------
+    (request,) ns, the end of service.
+    """
+    if not len(lock):
+        return np.zeros(0)
+    first = np.r_[True, lock[1:] != lock[:-1]]
+    segment = np.cumsum(first) - 1
+    total = np.cumsum(service)
+    before = (total - service)[first][segment]
+    within = total - before  # services of the lock up to and including this request
+    slack = np.maximum(arrival, free_at[lock]) - (within - service)
+    # lift each segment above all earlier ones, so that one running maximum serves them all
+    low = slack.min()
+    lift = segment * (slack.max() - low + 1.0)
+    ends: Floats = np.maximum.accumulate(slack - low + lift) - lift + low + within
+    return ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What one call did to its requests."""
+
+    wait_ns: Floats
+    """(request,) from arrival until the lock was free."""
+    handover_ns: Floats
+    """(request,) moving the lock's line from the holder before."""
+    hold_ns: Floats
+    """(request,) as asked."""
+
+    @property
+    def delay_ns(self) -> Floats:
+        """(request,) time that the request's CPU spends in all."""
+        return self.wait_ns + self.handover_ns + self.hold_ns
+
+
+class Locks:
+    """A bank of locks and what has been seen at each."""
+
+    def __init__(self, lanes: Ints, homes: Ints, transfers: Transfers, lines: Floats) -> None:
+        """Create free locks.
+
+        Parameters
+        ----------
+        lanes, homes
+            (lock,) lane of each lock, and the node whose memory holds it.
+        transfers
+            Line transfer times of the lanes.
+        lines
+            (lane,) line transfers of one hand-over.
+        """
+        count = len(lanes)
+        self._lane = lanes
+        self._home = homes
+        self._transfers = transfers
+        self._lines = lines
+        self.free_at = np.zeros(count)
+        self.holder = np.full(count, -1, dtype=np.int64)
+        self.acquisitions = np.zeros(count, dtype=np.int64)
+        self.contended = np.zeros(count, dtype=np.int64)
+        self.wait_ns = np.zeros(count)
+        self.hold_ns = np.zeros(count)
+        self.handover_ns = np.zeros(count)
+
+    def acquire(self, lock: Ints, cpu: Ints, arrival: Floats, hold: Floats) -> Served:
+        """Serve requests in order of (arrival, CPU) at each lock.
+
+        Parameters
+        ----------
+        lock, cpu
+            (request,) which lock, and who asks. A CPU may ask several times; its requests do not
+            wait for one another, so ask them in different calls where that matters.
+        arrival, hold
+            (request,) ns.
+        """
+        if not len(lock):
+            none = np.zeros(0)
+            return Served(wait_ns=none, handover_ns=none, hold_ns=none)
+        order = np.lexsort((cpu, arrival, lock))
+        where, who = lock[order], cpu[order]
+        first = np.r_[True, where[1:] != where[:-1]]
+        previous = np.where(first, self.holder[where], np.r_[-1, who[:-1]])
+        lane = self._lane[where]
+        moved = self._transfers.between(lane, previous, who, self._home[where])
+        handover = moved * self._lines[lane]
+        ends = fifo_ends(where, arrival[order], handover + hold[order], self.free_at)
+        wait = np.maximum(ends - handover - hold[order] - arrival[order], 0.0)
+        wait[wait < 1e-6] = 0.0
+        last = np.flatnonzero(np.r_[where[1:] != where[:-1], True])
+        self.free_at[where[last]] = ends[last]
+        self.holder[where[last]] = who[last]
+        size = len(self.free_at)
+        self.acquisitions += np.bincount(where, minlength=size)
+        self.contended += np.bincount(where, weights=wait > 0, minlength=size).astype(np.int64)
+        self.wait_ns += np.bincount(where, weights=wait, minlength=size)
+        self.hold_ns += np.bincount(where, weights=hold[order], minlength=size)
+        self.handover_ns += np.bincount(where, weights=handover, minlength=size)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return Served(wait_ns=wait[back], handover_ns=handover[back], hold_ns=hold)
