@@ -199,7 +199,7 @@ def _topology(
     config: Mapping[str, object], counts: Mapping[str, int], sizes: Mapping[str, int]
 ) -> Topology:
     """Return the machine's topology: explicit, of a record, or regular from its counts."""
-    if config.get("record") is not None:
+    if "record" in config:
         return _recorded(_text("machine.record", config["record"]))
     explicit = config.get("topology")
     if explicit is not None:

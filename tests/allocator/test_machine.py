@@ -106,3 +106,25 @@ def test_transfer_classes_are_ordered_from_near_to_far() -> None:
         table = profile(name).transfer_table()
         kept = [table[1 + i] for i, kind in enumerate(TRANSFERS) if kind != "same_socket_away"]
         assert kept == sorted(kept), name
+
+
+def test_kunpeng_dies_are_nodes_of_one_socket() -> None:
+    kunpeng = profile("kunpeng_920")
+    assert kunpeng.topology.nodes == 2
+    assert (ns(kunpeng, 0, 1), ns(kunpeng, 0, 31), ns(kunpeng, 0, 32)) == (34.5, 35.7, 80.5)
+
+
+def test_the_lpar_has_all_its_cpus_on_a_node_without_memory() -> None:
+    lpar = profile("power_lpar_memoryless")
+    assert lpar.topology.cpus == 200
+    assert lpar.topology.memory_bytes == (0, 8 << 30)
+    assert ns(lpar, 0, 3) == 20.0
+    assert ns(lpar, 0, 4) == 173.3
+
+
+def test_a_record_machine_needs_a_path() -> None:
+    config = yaml.safe_load((PROFILES / "record.yaml").read_text())
+    with pytest.raises(ConfigError, match=r"machine\.record: found None, expected text"):
+        Machine.from_config(config)
+    with pytest.raises(ConfigError, match=r"machine\.record"):
+        Machine.from_config({**config, "record": "/no/such/file.json"})
