@@ -16,3 +16,7 @@ class ConfigError(ValueError):
 
     def __str__(self) -> str:
         return f"{self.key}: found {self.found!r}, expected {self.expected}"
+
+
+class PredictError(ValueError):
+    """A record that cannot be read or predicted; the text is one line that says why."""

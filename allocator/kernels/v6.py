@@ -24,6 +24,7 @@ V6_1 = V5_10.vary(
         "has_promo": True,
         "max_watermark_scale": 3000,
         "unmergeable": "isolate_highatomic",
+        "zero_reclaimable": "free",
         "pcp": "shared_low",
         "pcp_orders": (0, 1, 2, 3),
         "pcp_thp": True,
@@ -62,7 +63,12 @@ V6_6_DELAY_RFC_FIXED = V6_6_DELAY_RFC.vary(
 V6_8 = V6_6.vary(
     "v6_8",
     "6.8: delayed freezing as merged, order rule of 6.7; source reading",
-    slab={"order_rule": "fractions", "freezing": "delayed", "bulk_counts_fastpath": True},
+    slab={
+        "order_rule": "fractions",
+        "slab_prefix": True,
+        "freezing": "delayed",
+        "bulk_counts_fastpath": True,
+    },
     page={"pcp": "tuned", "below_high": True},
 )
 V6_12 = V6_8.vary(
@@ -83,6 +89,7 @@ V6_12 = V6_8.vary(
         "shows_promo": True,
         "nowait_nowarn": True,
         "list_type": "pageblock",
+        "free_counted": "block",
         "fallback": "claim_then_steal",
         "claim_stop": "block",
         "highatomic_free_only": True,

@@ -26,7 +26,7 @@ class PagePolicy:
     reserves_unpopulated: bool = False
     """lowmem_reserve is computed for zones without managed pages too (5.3)."""
     max_watermark_scale: int = 3000
-    """Largest legal watermark_scale_factor: 1000 until 5.10, 3000 later."""
+    """Largest legal watermark_scale_factor: 1000 until 5.10, 3000 later; 0: none exists (3.13)."""
     arm64_zone_dma: bool = True
     """arm64 has ZONE_DMA below 4 GiB (5.10); before, DMA32 only."""
 
@@ -66,6 +66,8 @@ class PagePolicy:
     """Only the free pages of highatomic blocks are held back in the mark test (6.12)."""
     below_high: bool = False
     """Zones below their high mark do not grow pcp lists (6.7)."""
+    free_counted: Literal["refill", "block"] = "refill"
+    """The free counter is told of a refill at once, or of each block (6.10)."""
 
     # Slow path: pages/slowpath.py
     bailout: Literal[
@@ -79,6 +81,9 @@ class PagePolicy:
     """When a costly request gives up after its first compaction (page_alloc.md 5.3)."""
     compact_retry: Literal["zonelist_suitable", "priority"] = "priority"
     """What DEFERRED, CONTENDED and PARTIAL_SKIPPED do: ask the zones (5.3), or the priority."""
+    zero_reclaimable: Literal["none", "free"] = "none"
+    """zone_reclaimable_pages() of a zone without LRU pages: none, or its free pages (6.1 stable,
+    6.12)."""
     compact_gap_cap: int | None = None
     """Upper bound of compact_gap() in pages: none, or 32 (7.3)."""
     compacts_in_retry: bool = False

@@ -21,6 +21,8 @@ class SlabPolicy:
     """Default slub_max_order."""
     couples_orders: bool = False
     """slub_min_order above slub_max_order raises the latter, and the reverse (6.12)."""
+    slab_prefix: bool = False
+    """Boot parameters may be spelled slab_* instead of slub_* (6.8)."""
     kmalloc_suffix_k: bool = True
     """kmalloc-1k rather than kmalloc-1024 (4.20)."""
     kmalloc_aligned: Literal["minimum", "powers_of_two", "largest_divisor"] = "powers_of_two"
