@@ -76,3 +76,6 @@ CAUSES: dict[str, Cause] = {
     "numa_other": Cause("pages from another node", ("numa_other",), ("numa_local", "numa_other")),
 }
 """What may lie behind a regression, in percent; a cause counts where its variables are there."""
+
+MAIN: tuple[str, ...] = ("nr_hugepages", "throughput", "elapsed_ns", "SUnreclaim", "Slab")
+"""A workload is judged by the first of these that it gives."""

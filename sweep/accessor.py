@@ -1,0 +1,163 @@
+"""`ds.slab` in a notebook: compare, list regressions and causes, draw.
+
+>>> import xarray as xr
+>>> import sweep.accessor  # registers ds.slab
+>>> ds = xr.open_datatree(path, engine="netcdf4")
+>>> print(ds.slab.compare("kernel=v6_1").text(limit=1))  # doctest: +ELLIPSIS
+kernel: v6_1_order_v2 against v6_1
+...
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from sweep.cells import Cells, cells_of
+from sweep.compare import compare
+from sweep.stats import summarise
+from sweep.surface import metric_surfaces, surfaces
+from sweep.tables import Report, report_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class SlabAccessor:
+    """What a dataset of a sweep can be asked, as `ds.slab`.
+
+    On a `DataTree` (`xr.open_datatree`) the tables of caches, locks, nodes and zones take part;
+    on a plain `Dataset` only the scalar results do.
+    """
+
+    def __init__(self, data: "xr.Dataset | xr.DataTree") -> None:
+        self._data = data
+
+    @property
+    def cells(self) -> Cells:
+        """The dataset with its axes and statuses understood."""
+        return cells_of(self._data)
+
+    @property
+    def provenance(self) -> dict[str, object]:
+        """Where the dataset comes from: configuration, versions, revision, command line, seed.
+
+        >>> ds.slab.provenance["schema_version"]
+        1
+        """
+        return self.cells.provenance()
+
+    def compare(
+        self, baseline: str, *, metric: str | None = None, against: Sequence[str] = ()
+    ) -> Report:
+        """Compare the other values of an axis with one of them.
+
+        Parameters
+        ----------
+        baseline
+            `axis=value`; any swept axis.
+        metric
+            Variable to judge by; without it each workload's own.
+        against
+            Values to compare; without them all others.
+
+        Returns
+        -------
+        Report
+            `print(report.text())` is the table, `report.data` the arrays.
+
+        Examples
+        --------
+        >>> report = ds.slab.compare("kernel=v6_1")
+        >>> at = dict(machine="icx", slab_max_order=3, gfp="kernel", workload="hackbench_sockets")
+        >>> float(report.data["change"].sel(at).item())
+        -12.5
+        """
+        return report_of(compare(self.cells, baseline, metric=metric, against=against))
+
+    def regressions(self, baseline: str, *, metric: str | None = None) -> xr.Dataset:
+        """Return the points that became worse, the worst first.
+
+        Returns
+        -------
+        xr.Dataset
+            One dim `point` with the axes as coords; `change` and `mean` of the worst of the
+            compared values, `value` its name, and `baseline`.
+
+        Examples
+        --------
+        >>> worst = ds.slab.regressions("kernel=v6_1").isel(point=0)
+        >>> str(worst.machine.values), float(worst.change)
+        ('icx', -12.5)
+        """
+        report = self.compare(baseline, metric=metric)
+        axis = report.comparison.axis
+        data = report.data
+        signed = data["change"].where(data["regressed"]) * report.comparison.better_array()
+        flat = data.assign(loss=-signed.fillna(0)).stack(point=report.comparison.dims)
+        which = flat["loss"].argmax(axis)
+        flat = flat.isel({axis: which}).rename({axis: "value"}).reset_coords("value")
+        flat = flat.isel(point=flat["loss"].values > 0)
+        order = (-flat["loss"]).argsort(kind="stable").values
+        worst = flat.isel(point=order).reset_index("point")
+        return worst[["value", "baseline", "mean", "stddev", "change"]]
+
+    def causes(self, baseline: str) -> xr.Dataset:
+        """Return how far each share moved that may lie behind a change, points of percent.
+
+        Returns
+        -------
+        xr.Dataset
+            Dims as `compare(...).data["change"]`; one variable per cause.
+
+        Examples
+        --------
+        >>> moved = ds.slab.causes("kernel=v6_1")
+        >>> at = dict(machine="icx", slab_max_order=3, gfp="kernel", workload="hackbench_sockets")
+        >>> float(moved.list_lock_wait.sel(at).item())
+        9.0
+        """
+        comparison = compare(self.cells, baseline)
+        shape = (*comparison.shape, len(comparison.order) - 1)
+        dims = (*comparison.dims, comparison.axis)
+        moved = {}
+        for name, share in comparison.causes().data_vars.items():
+            mean = summarise(share.values).mean
+            moved[name] = (dims, (mean[:, 1:] - mean[:, :1]).reshape(shape), share.attrs)
+        return xr.Dataset(moved, coords=comparison.data.coords)
+
+    def surface(
+        self, baseline: str | None = None, *, metric: str | None = None, machine: str | None = None
+    ) -> "Figure":
+        """Draw one machine's surface: the change against a baseline, or the metric itself.
+
+        Parameters
+        ----------
+        baseline
+            `axis=value`; None draws the metric.
+        metric
+            Variable to draw; without it each workload's own.
+        machine
+            Which machine, the first one if not given.
+
+        Examples
+        --------
+        >>> ds.slab.surface("kernel=v6_1", machine="icx").savefig("icx.png")
+        """
+        from sweep.picture import colour_limit, figure_of  # matplotlib is slow to import
+
+        cells = self.cells
+        found = (
+            surfaces(compare(cells, baseline, metric=metric))
+            if baseline
+            else metric_surfaces(cells, metric)
+        )
+        names = [surface.machine for surface in found]
+        if machine is not None:
+            cells.position("machine", machine)
+        chosen = found[names.index(machine)] if machine in names else found[0]
+        return figure_of(chosen, colour_limit(found))
+
+
+xr.register_dataset_accessor("slab")(SlabAccessor)  # type: ignore[no-untyped-call]
+xr.register_datatree_accessor("slab")(SlabAccessor)  # type: ignore[no-untyped-call]

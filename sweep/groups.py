@@ -1,0 +1,303 @@
+"""Cells of a comparison as groups of stats, the worst regression first."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator.results import Status
+from sweep.cells import known
+from sweep.compare import Comparison
+from sweep.dataset import EXCLUDED, STATUSES
+from sweep.stats import (
+    OTHER_RATIO,
+    Bools,
+    Floats,
+    Summary,
+    change,
+    changed,
+    summarise,
+)
+
+ANY = "*"
+"""Stands for all values of an axis that has no effect on a cell."""
+MOVED_POINTS = 0.1
+"""A cause is listed if its share moved by at least this many points of percent."""
+TOP_CAUSES = 5
+CAP = 1e6
+"""Percent from which on one change is not stronger than another (a baseline of zero)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """One line of a group."""
+
+    key: str
+    """Name, e.g. `hackbench_sockets.throughput` or `locks.list_lock.wait_ns`."""
+    mean: tuple[float, ...]
+    """Mean of each compared value; NaN where no run ended well."""
+    std: tuple[float, ...]
+    """Standard deviation; NaN for a single run."""
+    change: tuple[float, ...]
+    """Change of each value but the first: percent, or points where `absolute`."""
+    absolute: bool
+    """The stat is itself a percentage."""
+
+    @property
+    def size(self) -> float:
+        """Largest change, capped."""
+        sizes = [min(abs(p), CAP) for p in self.change if not np.isnan(p)]
+        return max(sizes, default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Runs of a group that did not end well."""
+
+    key: str
+    """Name, e.g. `hugepages.oom`."""
+    fails: tuple[int, ...]
+    """Failed runs of each compared value."""
+    runs: tuple[int, ...]
+    """All runs of each compared value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """What one cell shows."""
+
+    where: Mapping[str, str]
+    """Axis values; `ANY` where the axis has no effect here."""
+    severity: float
+    """How much worse it became, in percent; 0 or less: it did not."""
+    failures: tuple[Failure, ...]
+    metric: Stat
+    """What the workload is judged by, changed or not."""
+    metric_changed: bool
+    """Whether that is a change by lkp's rule."""
+    causes: tuple[Stat, ...]
+    """Shares that moved most, largest first."""
+    stats: tuple[Stat, ...]
+    """Other stats that changed, largest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Cells in the order in which they should be read."""
+
+    cells: NDArray[np.int64]
+    """Cells in which something changed or failed, worst regression first; copies left out."""
+    severity: Floats
+    """Severity of every cell, (all cells,)."""
+    same: Bools
+    """Whether an axis has no effect on a cell, (all cells, dim)."""
+    first: Bools
+    """Cells that are not copies of another, (all cells,)."""
+    improved: int
+    """Of these, how many improved."""
+
+    @property
+    def distinct(self) -> int:
+        """Number of cells that are not copies of another."""
+        return int(self.first.sum())
+
+    @property
+    def regressed(self) -> int:
+        """Of the distinct cells, how many became worse."""
+        return int((self.severity[self.cells] > 0).sum())
+
+
+def rank(comparison: Comparison) -> Ranking:
+    """Order the cells: regressions of the metric and of failures first, then by lkp's score."""
+    summary = summarise(comparison.metric_values())
+    moved = comparison.moves(summary)
+    signed = np.clip(comparison.changes(summary), -CAP, CAP) * comparison.better()[:, None]
+    gain = np.where(moved, signed, 0.0)
+    failing = _failing(comparison)
+    reproduction = 100.0 * (failing[:, 1:] - failing[:, :1])
+    severity = np.maximum((-gain).max(axis=1, initial=0.0), reproduction.max(axis=1, initial=0.0))
+    best = np.maximum(gain.max(axis=1, initial=0.0), (-reproduction).max(axis=1, initial=0.0))
+    score = _score(comparison)
+    same = no_effect(comparison)
+    first = first_of_copies(comparison, same)
+    worth = first & ((severity > 0) | (best > 0) | (score > 0) | (failing > 0).any(axis=1))
+    chosen = np.flatnonzero(worth)
+    order = np.lexsort((chosen, -score[chosen], -best[chosen], -np.maximum(severity[chosen], 0)))
+    return Ranking(
+        cells=chosen[order],
+        severity=severity,
+        same=same,
+        first=first,
+        improved=int((first & (severity <= 0) & (best > 0)).sum()),
+    )
+
+
+def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> list[Group]:
+    """Build the groups of some cells, in the order given."""
+    chosen = np.asarray(cells, dtype=np.int64)
+    metric = summarise(comparison.metric_values()).rows(chosen)
+    moved = comparison.moves(metric)
+    absolute = comparison.absolute()[chosen]
+    which = comparison.metric_of_cell()[chosen]
+    others = _other_stats(comparison, chosen)
+    causes = _causes(comparison, chosen)
+    failures = _failures(comparison, chosen)
+    built = []
+    for i, cell in enumerate(chosen.tolist()):
+        where = comparison.where(cell)
+        for dim, same in zip(comparison.dims, ranking.same[cell], strict=True):
+            if same:
+                where.update(dict.fromkeys(comparison.cells.parts(dim), ANY))
+        name = comparison.metrics[which[i]]
+        prefix = _workload(comparison, where)
+        built.append(
+            Group(
+                where=where,
+                severity=float(ranking.severity[cell]),
+                failures=tuple(
+                    Failure(key=f"{prefix}{key}", fails=fails, runs=runs)
+                    for key, fails, runs in failures[i]
+                ),
+                metric=_stat(f"{prefix}{name}", metric, i, bool(absolute[i])),
+                metric_changed=bool(moved[i].any()),
+                causes=tuple(sorted(causes[i], key=lambda s: -s.size)[:TOP_CAUSES]),
+                stats=tuple(s for s in others[i] if s.key != name),
+            )
+        )
+    return built
+
+
+def no_effect(comparison: Comparison) -> Bools:
+    """Return where an axis has no effect: all results are equal at all of its values.
+
+    Returns
+    -------
+    NDArray
+        (cell, dim) bool, dims as `comparison.dims`; False on axes with a single value.
+    """
+    order = (*comparison.dims, comparison.axis)
+    if not comparison.dims:
+        return np.zeros((1, 0), dtype=np.bool_)
+    several = [d for d, size in enumerate(comparison.shape) if size > 1]
+    same = np.ones((len(comparison.dims), *comparison.shape), dtype=bool)
+    same[[d for d in range(len(comparison.dims)) if d not in several]] = False
+    for values in _everything(comparison, order):
+        for d in several:
+            first = np.take(values, [0], axis=d)
+            equal = (values == first) | ((values != values) & (first != first))
+            inner = tuple(range(len(comparison.dims), equal.ndim))
+            same[d] &= equal.all(axis=(d, *inner)).reshape(
+                [1 if k == d else n for k, n in enumerate(comparison.shape)]
+            )
+    return np.asarray(same.reshape(len(comparison.dims), -1).T, dtype=np.bool_)
+
+
+def _everything(
+    comparison: Comparison, order: tuple[str, ...]
+) -> Iterator[NDArray[np.int8] | Floats]:
+    yield comparison.cells.status(order)
+    for name in comparison.cells.scalars:
+        yield comparison.cells.values(name, order)
+
+
+def first_of_copies(comparison: Comparison, same: Bools) -> Bools:
+    """Keep, of the cells that are copies of each other, the one at the first values.
+
+    Parameters
+    ----------
+    same
+        (cell, dim), from `no_effect`.
+    """
+    if not comparison.dims:
+        return np.ones(1, dtype=bool)
+    index = np.stack(np.unravel_index(np.arange(len(same)), comparison.shape), axis=1)
+    return np.asarray(~(same & (index > 0)).any(axis=1), dtype=np.bool_)
+
+
+def _failing(comparison: Comparison) -> Floats:
+    """Return the share of runs that ended badly, (cell, value)."""
+    status = comparison.status()
+    bad = (status == Status.OOM) | (status == Status.FAILED)
+    return np.asarray(bad.mean(axis=-1), dtype=np.float64)
+
+
+def _score(comparison: Comparison) -> Floats:
+    """Return lkp's score of each cell: the largest change of a stat that changed."""
+    score = np.zeros(int(np.prod(comparison.shape, dtype=np.int64)))
+    for name in comparison.cells.scalars:
+        summary = summarise(comparison.values(name))
+        size = np.abs(change(summary.mean, _absolute(comparison, name)))
+        listed = changed(summary, OTHER_RATIO) & np.isfinite(size)
+        score = np.maximum(score, np.where(listed, size, 0.0).max(axis=1, initial=0.0))
+    return score
+
+
+def _other_stats(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list[Stat]]:
+    """Return the stats of each chosen cell that changed: scalars first, then tables."""
+    found: list[list[Stat]] = [[] for _ in chosen]
+    for name in comparison.cells.scalars:
+        summary = summarise(comparison.values(name)[chosen])
+        _collect(found, name, summary, _absolute(comparison, name))
+    for stats in found:
+        stats.sort(key=lambda stat: -stat.size)
+    for table in comparison.cells.tables:
+        of_table: list[list[Stat]] = [[] for _ in chosen]
+        for name in comparison.cells.columns(table):
+            values = np.moveaxis(comparison.values(name, table)[chosen], -1, 0)
+            absolute = _absolute(comparison, name, table)
+            for entry, per_entry in zip(comparison.cells.entries(table), values, strict=True):
+                _collect(of_table, f"{table}.{entry}.{name}", summarise(per_entry), absolute)
+        for stats, more in zip(found, of_table, strict=True):
+            stats += sorted(more, key=lambda stat: -stat.size)
+    return found
+
+
+def _collect(found: list[list[Stat]], key: str, summary: Summary, absolute: bool) -> None:
+    for i in np.flatnonzero(changed(summary, OTHER_RATIO).any(axis=1)).tolist():
+        found[i].append(_stat(key, summary, i, absolute))
+
+
+def _causes(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list[Stat]]:
+    found: list[list[Stat]] = [[] for _ in chosen]
+    for name, share in comparison.causes(chosen).data_vars.items():
+        summary = summarise(np.asarray(share.values))
+        moved = np.abs(change(summary.mean, True)) >= MOVED_POINTS
+        for i in np.flatnonzero((moved & changed(summary)).any(axis=1)).tolist():
+            found[i].append(_stat(f"cause.{name}", summary, i, True))
+    return found
+
+
+def _failures(
+    comparison: Comparison, chosen: NDArray[np.int64]
+) -> list[list[tuple[str, tuple[int, ...], tuple[int, ...]]]]:
+    runs = comparison.status().shape[2]
+    found: list[list[tuple[str, tuple[int, ...], tuple[int, ...]]]] = [[] for _ in chosen]
+    for key, counts in comparison.failures().items():
+        if key == STATUSES[EXCLUDED]:
+            continue
+        for i, row in enumerate(counts[chosen].tolist()):
+            if any(row):
+                found[i].append((key, tuple(row), (runs,) * len(row)))
+    return found
+
+
+def _stat(key: str, summary: Summary, i: int, absolute: bool) -> Stat:
+    delta = change(summary.mean[i], absolute)
+    return Stat(
+        key=key,
+        mean=tuple(summary.mean[i].tolist()),
+        std=tuple(summary.std[i].tolist()),
+        change=tuple(delta.tolist()),
+        absolute=absolute,
+    )
+
+
+def _absolute(comparison: Comparison, name: str, table: str = "") -> bool:
+    source = comparison.cells.tables[table] if table else comparison.cells.root
+    return known(name, source[name].attrs, table).units in ("percent", "%")
+
+
+def _workload(comparison: Comparison, where: Mapping[str, str]) -> str:
+    name = where.get("workload") or comparison.cells.fixed().get("workload", "")
+    return f"{name}." if name and name != ANY else ""

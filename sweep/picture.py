@@ -1,0 +1,271 @@
+"""Draws surfaces: small multiples, diverging colours centred at 0, one PNG per machine."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sweep.surface import Panel, Surface
+
+if TYPE_CHECKING:  # matplotlib takes a second to import; only a run's end needs it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ANNOTATED = 600
+"""Panels with more cells than this are drawn without numbers."""
+MISSING = "#d9d9d9"
+CELL_WIDTH, CELL_HEIGHT = 0.82, 0.42
+"""Inches."""
+MOST = 100.0
+"""Percent at which the colours end at the latest, so that one huge change does not hide others."""
+ABOUT_METRICS = "the metric itself, brighter is more"
+ABOUT_CHANGES = "blue is better, red is worse; grey italics: no change by lkp's rule"
+
+
+def draw(surfaces: list[Surface], directory: Path, stem: str = "surface") -> list[Path]:
+    """Write one PNG per surface.
+
+    Parameters
+    ----------
+    surfaces
+        What to draw; the colours mean the same in all of them.
+    directory
+        Where to write `STEM-MACHINE.png`, or `STEM.png` where no machine is named.
+    stem
+        First part of the names.
+
+    Returns
+    -------
+    list of Path
+        The files, in the order of the surfaces.
+    """
+    limit = colour_limit(surfaces)
+    paths = []
+    for surface in surfaces:
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in surface.machine)
+        path = directory / (f"{stem}-{name}.png" if name else f"{stem}.png")
+        figure = figure_of(surface, limit)
+        figure.savefig(path, dpi=110)
+        paths.append(path)
+    return paths
+
+
+def colour_limit(surfaces: list[Surface]) -> float:
+    """Return the change, in percent, at which the colours end."""
+    sizes = [np.abs(panel.cells[np.isfinite(panel.cells)]) for s in surfaces for panel in s.panels]
+    largest = max((float(size.max()) for size in sizes if size.size), default=0.0)
+    return min(max(largest, 1.0), MOST)
+
+
+def figure_of(surface: Surface, limit: float) -> "Figure":
+    """Draw one surface as a matplotlib figure, without touching global state."""
+    from matplotlib.figure import Figure
+
+    workloads = len(dict.fromkeys(panel.workload for panel in surface.panels))
+    values = len(surface.panels) // workloads
+    across = workloads if workloads > 1 else min(values, 3)
+    up = math.ceil(len(surface.panels) / across)
+    rows, columns = surface.panels[0].cells.shape
+    shrink = min(1.0, 40 / columns, 60 / rows)
+    width = max(2.6, columns * CELL_WIDTH * shrink)
+    height = max(0.8, rows * CELL_HEIGHT * shrink)
+    left = 0.35 + 0.075 * max((len(row) for row in surface.rows), default=0)
+    figure = Figure(
+        figsize=(max(6.5, left + across * (width + 0.35) + 1.3), 1.6 + up * (height + 0.75)),
+        layout="constrained",
+    )
+    grid = figure.subplots(up, across, squeeze=False)
+    for number, spot in enumerate(grid.T.flat if workloads > 1 else grid.flat):
+        if number >= len(surface.panels):
+            spot.set_axis_off()
+            continue
+        _panel(spot, surface, surface.panels[number], limit)
+    for spot in grid[:-1, :].flat if up > 1 and len(surface.panels) == grid.size else ():
+        spot.set_xticklabels([])
+        spot.set_xlabel("")
+    for spot in grid[:, 1:].flat:
+        spot.set_yticklabels([])
+        spot.set_ylabel("")
+    figure.suptitle(_title(surface), fontsize=11, x=0.01, ha="left", weight="bold")
+    figure.supxlabel(_legend(surface), fontsize=8, x=0.01, ha="left", color="#444444")
+    if surface.baseline:
+        _colour_bar(figure, grid, surface, limit)
+    return figure
+
+
+def _panel(spot: "Axes", surface: Surface, panel: Panel, limit: float) -> None:
+    from matplotlib.patches import Rectangle
+
+    rows, columns = panel.cells.shape
+    colours, numbers = _colours(panel, limit, bool(surface.baseline))
+    annotate = rows * columns <= ANNOTATED
+    for (row, column), high, wide in _blocks(panel.copy_of):
+        corner = (column - 0.5, row - 0.5)
+        reason = panel.missing[row, column]
+        style = (
+            {"facecolor": MISSING, "hatch": "////"}
+            if reason
+            else {"facecolor": colours[row, column]}
+        )
+        line = 1.5 if annotate else 0.0
+        spot.add_patch(Rectangle(corner, wide, high, edgecolor="white", linewidth=line, **style))
+        if annotate:
+            place = (column + (wide - 1) / 2, row + (high - 1) / 2)
+            plain = reason or not panel.changed[row, column]
+            spot.text(
+                *place,
+                _note(reason, numbers[row, column], (high, wide), (rows, columns), surface),
+                ha="center",
+                va="center",
+                fontsize=8,
+                style="italic" if plain else "normal",
+                color=_ink(colours[row, column], bool(plain)),
+                bbox={"facecolor": MISSING, "edgecolor": "none", "pad": 1} if reason else None,
+            )
+    spot.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
+    spot.set_title(_panel_title(surface, panel), fontsize=9)
+    _ticks(spot, surface, columns, rows)
+    for side in spot.spines.values():
+        side.set_visible(False)
+
+
+def _blocks(copy_of: np.ndarray) -> list[tuple[tuple[int, int], int, int]]:
+    """Return (first cell, height, width) of what to draw as one; copies merge if they can."""
+    blocks = []
+    for number in np.unique(copy_of):
+        rows, columns = np.nonzero(copy_of == number)
+        high, wide = int(np.ptp(rows)) + 1, int(np.ptp(columns)) + 1
+        if high * wide == len(rows):
+            blocks.append(((int(rows.min()), int(columns.min())), high, wide))
+        else:
+            blocks += [((r, c), 1, 1) for r, c in zip(rows.tolist(), columns.tolist(), strict=True)]
+    return blocks
+
+
+def _colours(panel: Panel, limit: float, diverging: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return RGBA of each cell and the text of each number."""
+    from matplotlib import colormaps
+
+    values = np.nan_to_num(panel.cells, nan=0.0, posinf=1e9, neginf=-1e9)
+    if diverging:
+        gain = values * (panel.better or 1)
+        shade = colormaps["RdBu"](0.5 + 0.45 * np.clip(gain / limit, -1, 1))
+    else:
+        low, high = float(values.min()), float(values.max())
+        shade = colormaps["viridis"]((values - low) / ((high - low) or 1.0) * 0.8 + 0.2)
+    write = percent if diverging else short
+    return shade, np.array([[write(float(value)) for value in row] for row in panel.cells])
+
+
+def percent(change: float) -> str:
+    """Write a change.
+
+    >>> percent(-12.53), percent(0.01), percent(1234.0), percent(float("inf"))
+    ('-12.5', '0.0', '+1.2e+03', 'from 0')
+    """
+    if math.isinf(change):
+        return "from 0"
+    if abs(change) < 0.05:
+        return "0.0"
+    return f"{change:+.1f}" if abs(change) < 1000 else f"{change:+.2g}"
+
+
+def short(value: float) -> str:
+    """Write a number in few characters.
+
+    >>> short(0.5), short(1234567.0), short(512.0)
+    ('0.5', '1.23M', '512')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            scale = size if letter != "k" else 1e3
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.4g}"
+
+
+def _note(
+    reason: str,
+    number: str,
+    block: tuple[int, int],
+    panel: tuple[int, int],
+    surface: Surface,
+) -> str:
+    if reason:
+        return reason
+    freed = []
+    if block[0] > 1:
+        freed.append(surface.row_axis if block[0] == panel[0] else "rows")
+    if block[1] > 1:
+        freed.append(surface.column_axis)
+    return f"{number}\n(any {', '.join(freed)})" if freed else number
+
+
+def _ink(colour: "np.ndarray", plain: bool) -> str:
+    brightness = float(np.dot(colour[:3], (0.3, 0.59, 0.11)))
+    if plain:
+        return "#555555" if brightness > 0.5 else "#dddddd"
+    return "black" if brightness > 0.5 else "white"
+
+
+def _ticks(spot: "Axes", surface: Surface, columns: int, rows: int) -> None:
+    step_x, step_y = math.ceil(columns / 20), math.ceil(rows / 40)
+    spot.set_xticks(range(0, columns, step_x), surface.columns[::step_x], fontsize=8)
+    spot.set_yticks(range(0, rows, step_y), surface.rows[::step_y], fontsize=8)
+    if max(map(len, surface.columns)) > 8 and columns > 2:
+        spot.set_xticks(spot.get_xticks(), surface.columns[::step_x], rotation=30, ha="right")
+    spot.tick_params(length=0)
+    spot.set_xlabel(surface.column_axis, fontsize=9)
+    spot.set_ylabel(surface.row_axis, fontsize=9)
+
+
+def _panel_title(surface: Surface, panel: Panel) -> str:
+    units = "" if panel.units == "1" else f" [{panel.units.replace('s-1', '1/s')}]"
+    metric = f"{panel.metric}{units}"
+    several = len({p.value for p in surface.panels}) > 1
+    first = f"{panel.workload}: {metric}" if panel.workload else metric
+    return f"{first}\n{surface.axis}={panel.value}" if several else first
+
+
+def _title(surface: Surface) -> str:
+    where = f"{surface.machine}   " if surface.machine else ""
+    if not surface.baseline:
+        return f"{where}{', '.join(dict.fromkeys(panel.metric for panel in surface.panels))}"
+    values = ", ".join(dict.fromkeys(panel.value for panel in surface.panels))
+    return f"{where}{surface.axis}: {values} against {surface.baseline.partition('=')[2]}"
+
+
+def _legend(surface: Surface) -> str:
+    runs = f"mean of {surface.replicates} runs" if surface.replicates > 1 else "single runs"
+    legend = ABOUT_CHANGES if surface.baseline else ABOUT_METRICS
+    copies = any(len(np.unique(panel.copy_of)) < panel.copy_of.size for panel in surface.panels)
+    return f"{runs}; {legend}" + ("; (any ...): that axis has no effect there" if copies else "")
+
+
+def _colour_bar(figure: "Figure", grid: np.ndarray, surface: Surface, limit: float) -> None:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    from matplotlib import colormaps  # isort: skip
+
+    signs = {panel.better or 1 for panel in surface.panels}
+    shades = colormaps["RdBu"](np.linspace(0.05, 0.95, 256))
+    if signs == {-1}:
+        shades = shades[::-1]
+    cmap = LinearSegmentedColormap.from_list("gain", list(shades))
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(-limit, limit), cmap),
+        ax=grid,
+        shrink=0.9,
+        aspect=25,
+        extend="both" if limit >= MOST else "neither",
+    )
+    kinds = {panel.absolute for panel in surface.panels}
+    unit = "points" if kinds == {True} else "%"
+    bar.set_label(
+        f"change, {unit}"
+        if len(signs) == 1
+        else f"gain, {unit} (sign turned where less is better)",
+        fontsize=9,
+    )
+    bar.ax.tick_params(labelsize=8)

@@ -1,0 +1,236 @@
+"""`python -m sweep.report RUN --baseline kernel=v6_1`: tables and pictures of a finished run."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import xarray as xr
+
+from allocator.errors import ConfigError
+from sweep.cells import Cells, cells_of, open_cells
+from sweep.compare import compare
+from sweep.lkp import group_text
+from sweep.page import page
+from sweep.picture import draw
+from sweep.surface import metric_surfaces, surfaces
+from sweep.tables import SHOWN_GROUPS, SHOWN_ROWS, SHOWN_STATS, Report, report_of, summary_table
+
+LAYOUTS = ("lkp", "mmtests")
+MOST_PICTURES = 32
+"""Machines that get a picture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to report."""
+
+    baseline: str | None = None
+    """`axis=value`; None: no comparison."""
+    against: tuple[str, ...] = ()
+    """Values to compare; none: all others of the axis."""
+    metric: str | None = None
+    """Variable to judge by; None: each workload's own."""
+    layout: str = "lkp"
+    """One of `LAYOUTS`."""
+    limit: int = SHOWN_GROUPS
+    """Most groups on the terminal."""
+    html: bool = False
+    """Write a page, too."""
+    suffix: str = ""
+    """What follows `compare` and `surface` in file names."""
+
+
+def finish(
+    run_dir: Path, dataset: "xr.DataTree | xr.Dataset", config: Mapping[str, object]
+) -> list[Path]:
+    """Report a run that has just ended: print the table, write the files.
+
+    Parameters
+    ----------
+    run_dir
+        Directory of the run; `compare.txt` (or `summary.txt`) and `surface-MACHINE.png` go there.
+    dataset
+        The finished dataset.
+    config
+        Resolved configuration; `compare.baseline` names the baseline, `compare.metric` a metric,
+        `compare.html` asks for a page. A baseline that was not swept is replaced by the first
+        value of its axis; without that axis there is no comparison.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    cells = cells_of(dataset)
+    section = config.get("compare")
+    wishes = section if isinstance(section, Mapping) else {}
+    baseline, metric = wishes.get("baseline"), wishes.get("metric")
+    wish = Wish(
+        baseline=_possible(cells, str(baseline)) if baseline else None,
+        metric=str(metric) if metric in cells.scalars else None,
+        html=bool(wishes.get("html")),
+    )
+    return write(cells, run_dir, wish)
+
+
+def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
+    """Print the report and write its files.
+
+    Raises
+    ------
+    ConfigError
+        If an axis, a value or the metric does not exist, or the directory cannot be written.
+    """
+    if wish.baseline is None:
+        return _write_summary(cells, directory, wish)
+    comparison = compare(cells, wish.baseline, metric=wish.metric, against=wish.against)
+    report = report_of(comparison)
+    text = _save(directory / f"compare{wish.suffix}.txt", report.text(layout=wish.layout))
+    print(report.text(wish.limit, SHOWN_STATS, wish.layout))
+    if len(report.groups) > wish.limit:
+        print(f"{len(report.groups) - wish.limit} more groups in {text}")
+    found = surfaces(comparison)
+    paths = [text, *_draw(found[:MOST_PICTURES], directory, f"surface{wish.suffix}")]
+    if wish.html:
+        paths.append(_write_page(report, directory, wish, paths[1:]))
+    print(*(f"wrote {path}" for path in paths), sep="\n")
+    if len(found) > MOST_PICTURES:
+        print(f"{len(found) - MOST_PICTURES} more machines have no picture")
+    return paths
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        cells = open_cells(arguments.run)
+        wish = _wish(arguments, cells)
+        directory = arguments.out or (
+            arguments.run if arguments.run.is_dir() else arguments.run.parent
+        )
+        write(cells, directory, wish)
+    except ConfigError as error:
+        print(f"sweep.report: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of a pipe (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sweep.report",
+        description="Compare one value of an axis with the others, as lkp compare does, "
+        "and draw the regression surface of each machine.",
+    )
+    parser.add_argument("run", type=Path, help="directory of a run, or its dataset.nc")
+    parser.add_argument("--baseline", metavar="AXIS=VALUE", help="e.g. kernel=v6_1")
+    parser.add_argument(
+        "--against", metavar="VALUE,...", help="values to compare (default: all others)"
+    )
+    parser.add_argument("--metric", help="variable to judge by (default: each workload's own)")
+    parser.add_argument("--layout", choices=LAYOUTS, default="lkp")
+    parser.add_argument(
+        "--groups", type=int, default=SHOWN_GROUPS, help="groups to print (default: %(default)s)"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where files go (default: the run)")
+    parser.add_argument("--html", action="store_true", help="write a self-contained page, too")
+    return parser
+
+
+def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
+    if arguments.groups < 0:
+        raise ConfigError("--groups", arguments.groups, "0 or more")
+    if arguments.against and not arguments.baseline:
+        raise ConfigError("--against", arguments.against, "a --baseline to compare with")
+    asked = [text for text in (arguments.baseline, arguments.metric, arguments.against) if text]
+    return Wish(
+        baseline=arguments.baseline or _possible(cells, str(_configured(cells, "baseline"))),
+        against=tuple(arguments.against.split(",")) if arguments.against else (),
+        metric=arguments.metric or _configured(cells, "metric"),
+        layout=arguments.layout,
+        limit=arguments.groups,
+        html=arguments.html,
+        suffix="".join(f"-{re.sub(r'[^A-Za-z0-9_.=,+]', '_', text)}" for text in asked),
+    )
+
+
+def _configured(cells: Cells, key: str) -> str | None:
+    """Return a key of the run's own `compare` section, from its provenance."""
+    config = cells.provenance().get("config")
+    section = config.get("compare") if isinstance(config, Mapping) else None
+    value = section.get(key) if isinstance(section, Mapping) else None
+    return None if value is None else str(value)
+
+
+def _possible(cells: Cells, baseline: str) -> str | None:
+    """Return the configured baseline, or the next best: the first value; None without the axis."""
+    axis, _, value = baseline.partition("=")
+    try:
+        dim = cells.carrier(cells.axis(axis))
+    except ConfigError:
+        return None
+    if dim is None or cells.root.sizes[dim] < 2:
+        return None
+    labels = cells.labels(cells.axis(axis))
+    return baseline if value in labels else f"{axis}={labels[0]}"
+
+
+def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
+    path = _save(directory / f"summary{wish.suffix}.txt", summary_table(cells, wish.metric))
+    print(summary_table(cells, wish.metric, SHOWN_ROWS))
+    axes = [axis for axis in cells.axes if cells.root.sizes[axis] > 1]
+    if axes:
+        example = f"{axes[0]}={cells.labels(axes[0])[0]}"
+        print(f"nothing is compared; to compare, e.g.: python -m sweep.report {directory} "
+              f"--baseline {example}\n")  # fmt: skip
+    found = metric_surfaces(cells, wish.metric)[:MOST_PICTURES]
+    paths = [path, *_draw(found, directory, f"surface{wish.suffix}")]
+    if wish.html:
+        text = summary_table(cells, wish.metric)
+        body = page("Sweep", text, paths[1:], [], json.dumps(cells.provenance(), indent=1))
+        paths.append(_save(directory / f"report{wish.suffix}.html", body))
+    print(*(f"wrote {path}" for path in paths), sep="\n")
+    return paths
+
+
+def _write_page(report: Report, directory: Path, wish: Wish, pictures: Sequence[Path]) -> Path:
+    comparison = report.comparison
+    sections = []
+    for group in report.groups:
+        text = group_text(group, comparison.axis, comparison.labels, comparison.cells.fixed())
+        gain = -group.severity if group.severity > 0 else float("nan")
+        heading = " ".join(f"{axis}={value}" for axis, value in group.where.items())
+        sections.append((f"{heading}: {group.metric.key}", gain, text))
+    title = f"{comparison.axis}: {', '.join(comparison.labels[1:])} against {comparison.labels[0]}"
+    provenance = json.dumps(comparison.cells.provenance(), indent=1)
+    body = page(title, report.overview(), pictures, sections, provenance)
+    return _save(directory / f"report{wish.suffix}.html", body)
+
+
+def _draw(found: Sequence[object], directory: Path, stem: str) -> list[Path]:
+    try:
+        return draw(list(found), directory, stem)  # type: ignore[arg-type]
+    except OSError as error:
+        raise ConfigError("--out", str(directory), f"a directory to write to ({error})") from error
+
+
+def _save(path: Path, text: str) -> Path:
+    """Write a text so that a reader sees the old or the new one, never a part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".tmp")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError("--out", str(path), f"a place to write to ({error.strerror})") from error
+    return path
+
+
+if __name__ == "__main__":
+    sys.exit(main())

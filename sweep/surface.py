@@ -1,0 +1,239 @@
+"""The regression surface: change of the metric over all other axes, one picture per machine."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from sweep.cells import Cells, known
+from sweep.compare import Comparison, metrics_of
+from sweep.groups import no_effect
+from sweep.stats import Bools, Floats, summarise
+
+APART = ("machine", "workload")
+"""Axes that get pictures and panels of their own rather than rows and columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One small picture: a value over columns and rows."""
+
+    workload: str
+    """Workload, or "" where it was not swept."""
+    value: str
+    """Compared value, or "" where nothing is compared."""
+    metric: str
+    units: str
+    better: int
+    """+1 where a higher metric is better, -1 where a lower is, 0 if neither."""
+    absolute: bool
+    """The metric is a percentage, and a change of it is in points."""
+    cells: Floats
+    """Change in percent, or the metric itself, (row, column); NaN where there is none."""
+    changed: Bools
+    """Whether it is a change by lkp's rule, (row, column)."""
+    missing: NDArray[np.str_]
+    """Why a cell has no value (`oom`, `failed`, `pending`, `none`), (row, column)."""
+    copy_of: NDArray[np.int64]
+    """Cells of one number are one simulation: an axis has no effect there, (row, column)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """All panels of one machine."""
+
+    machine: str
+    """Machine, or "" where it was not swept."""
+    baseline: str
+    """`axis=value`, or "" where nothing is compared."""
+    axis: str
+    """Compared axis, or ""."""
+    columns: tuple[str, ...]
+    """Values of the horizontal axis."""
+    column_axis: str
+    rows: tuple[str, ...]
+    """Values of the vertical axis; several axes are joined by `/`."""
+    row_axis: str
+    replicates: int
+    panels: tuple[Panel, ...]
+
+
+def surfaces(comparison: Comparison) -> list[Surface]:
+    """Cut a comparison into one surface per machine, panels by workload and compared value."""
+    summary = summarise(comparison.metric_values())
+    return _cut(
+        comparison,
+        values=comparison.changes(summary),
+        moved=comparison.moves(summary),
+        missing=_missing(comparison),
+        shown=comparison.labels[1:],
+        baseline=f"{comparison.axis}={comparison.labels[0]}",
+    )
+
+
+def metric_surfaces(cells: Cells, metric: str | None = None) -> list[Surface]:
+    """Cut the metric itself into surfaces, where there is nothing to compare."""
+    whole = without_comparison(cells, metric)
+    summary = summarise(whole.metric_values())
+    return _cut(
+        whole,
+        values=summary.mean,
+        moved=np.ones(summary.mean.shape, dtype=np.bool_),
+        missing=_missing(whole),
+        shown=("",),
+        baseline="",
+    )
+
+
+def without_comparison(cells: Cells, metric: str | None = None) -> Comparison:
+    """Return all cells of a dataset with a compared axis of length 1, of no name."""
+    dim = cells.carrier("workload") if metric is None else None
+    return Comparison(
+        cells=_with_blank_axis(cells),
+        axis="",
+        order=(0,),
+        metrics=metrics_of(cells, metric, dim),
+        metric_dim=dim,
+    )
+
+
+def effects(comparison: Comparison) -> dict[str, xr.DataArray]:
+    """Return the mean change at each value of each axis: which axis the change hangs on.
+
+    Where workloads are an axis they are kept apart. Infinite changes (from a baseline of zero)
+    and failed runs are left out.
+
+    Returns
+    -------
+    dict
+        By axis: (axis value, compared value), percent; with workloads (workload, axis value,
+        compared value).
+    """
+    delta = comparison.data["change"].where(np.isfinite)
+    apart = [comparison.metric_dim] if comparison.metric_dim else []
+    found = {}
+    for dim in comparison.dims:
+        if dim in apart:
+            continue
+        rest = [other for other in comparison.dims if other not in (dim, *apart)]
+        there = delta.notnull().sum(rest)
+        mean = delta.fillna(0).sum(rest) / there.where(there > 0)
+        found[dim] = mean.transpose(*apart, dim, comparison.axis)
+    return found
+
+
+def column_axis(cells: Cells, dims: tuple[str, ...]) -> str:
+    """Choose the axis to go along: the longest one of numbers, else the longest.
+
+    Machines go along where there is nothing else; workloads never, their metrics differ.
+    """
+    free = [dim for dim in dims if dim not in APART] or [dim for dim in dims if dim == "machine"]
+    if not free:
+        return ""
+    return max(free, key=lambda dim: (_numeric(cells.labels(dim)), len(cells.labels(dim))))
+
+
+def _cut(
+    comparison: Comparison,
+    *,
+    values: Floats,
+    moved: Bools,
+    missing: NDArray[np.str_],
+    shown: tuple[str, ...],
+    baseline: str,
+) -> list[Surface]:
+    """Cut (cell, shown value) arrays into panels."""
+    cells, dims, shape = comparison.cells, comparison.dims, comparison.shape
+    along = column_axis(cells, dims)
+    apart = tuple(dim for dim in APART if dim in dims and dim != along)
+    down = tuple(dim for dim in dims if dim not in apart and dim != along)
+    originals = _originals(comparison).reshape(shape)
+    order = [dims.index(dim) for dim in (*apart, *down, along) if dim]
+    lead = [shape[dims.index(dim)] for dim in apart]
+    width = len(cells.labels(along)) if along else 1
+
+    def panels(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        return array.reshape(shape).transpose(order).reshape((*lead, -1, width))
+
+    found = []
+    for machine in _places(cells, apart, "machine"):
+        boxes = []
+        for workload in _places(cells, apart, "workload"):
+            at = tuple(place for place in (machine[0], workload[0]) if place is not None)
+            metric = comparison.metrics[workload[0] or 0 if comparison.metric_dim else 0]
+            variable = known(metric, cells.root[metric].attrs)
+            boxes += [
+                Panel(
+                    workload=workload[1],
+                    value=value,
+                    metric=metric,
+                    units=variable.units,
+                    better=variable.better,
+                    absolute=variable.units in ("percent", "%"),
+                    cells=np.asarray(panels(values[:, k])[at], dtype=np.float64),
+                    changed=np.asarray(panels(moved[:, k])[at], dtype=np.bool_),
+                    missing=np.asarray(panels(missing[:, k])[at], dtype=np.str_),
+                    copy_of=np.asarray(panels(originals)[at], dtype=np.int64),
+                )
+                for k, value in enumerate(shown)
+            ]
+        found.append(
+            Surface(
+                machine=machine[1],
+                baseline=baseline,
+                axis=comparison.axis,
+                columns=cells.labels(along) if along else ("",),
+                column_axis=along,
+                rows=tuple("/".join(r) for r in product(*(cells.labels(dim) for dim in down))),
+                row_axis="/".join(part for dim in down for part in cells.parts(dim)),
+                replicates=comparison.status().shape[2],
+                panels=tuple(boxes),
+            )
+        )
+    return found
+
+
+def _places(cells: Cells, apart: tuple[str, ...], dim: str) -> list[tuple[int | None, str]]:
+    if dim in apart:
+        return list(enumerate(cells.labels(dim)))
+    return [(None, cells.fixed().get(dim, ""))]
+
+
+def _originals(comparison: Comparison) -> NDArray[np.int64]:
+    """Return, for each cell, the number of the cell that it is a copy of, (cell,)."""
+    same = no_effect(comparison)
+    if not comparison.dims:
+        return np.zeros(1, dtype=np.int64)
+    index = np.stack(np.unravel_index(np.arange(len(same)), comparison.shape))
+    first = np.where(same.T, 0, index)
+    return np.asarray(np.ravel_multi_index(tuple(first), comparison.shape), dtype=np.int64)
+
+
+def _missing(comparison: Comparison) -> NDArray[np.str_]:
+    """Say why a cell cannot be shown, (cell, shown value); the baseline's reason comes first."""
+    counts = comparison.failures()
+    ok = ~np.isnan(summarise(comparison.metric_values()).mean)
+    reason = np.where(ok, "", "none").astype("<U8")
+    for name, count in counts.items():
+        reason[~ok & (count > 0)] = name
+    if reason.shape[1] == 1:
+        return reason
+    return np.where(reason[:, :1] != "", reason[:, :1], reason[:, 1:])
+
+
+def _with_blank_axis(cells: Cells) -> Cells:
+    """Add an axis of length 1, so that a metric without comparison takes the same way."""
+    return Cells(root=cells.root.expand_dims({"": 1}), tables={})
+
+
+def _numeric(labels: tuple[str, ...]) -> bool:
+    def number(text: str) -> bool:
+        try:
+            float(text)
+        except ValueError:
+            return text == "null"
+        return True
+
+    return all(number(text) for text in labels)

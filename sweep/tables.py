@@ -1,0 +1,180 @@
+"""What a report says in text: overview, groups, or the metric by axes if nothing is compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from allocator.counters import CAUSES
+from sweep.cells import Cells
+from sweep.compare import Comparison
+from sweep.groups import ANY, Group, Ranking, Stat, groups, rank
+from sweep.lkp import group_text, mmtests, stat_line
+from sweep.stats import Floats, summarise
+from sweep.surface import effects, without_comparison
+
+KEPT_GROUPS = 1000
+"""Most groups that compare.txt holds."""
+SHOWN_GROUPS, SHOWN_STATS, SHOWN_ROWS = 5, 6, 40
+"""What the terminal gets."""
+SHOWN_EFFECTS, SHOWN_VALUES = 6, 8
+"""Most workloads, and most values of an axis, in the overview."""
+NO_EFFECT = 0.05
+"""An axis whose mean changes differ by less, in points of percent, is not worth a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A ranked comparison, ready to be printed."""
+
+    comparison: Comparison
+    ranking: Ranking
+    groups: tuple[Group, ...]
+    """The strongest `KEPT_GROUPS` groups."""
+
+    @property
+    def data(self) -> xr.Dataset:
+        """The comparison as arrays; see `Comparison.data`."""
+        return self.comparison.data
+
+    def __str__(self) -> str:
+        return self.text(SHOWN_GROUPS, SHOWN_STATS)
+
+    def text(self, limit: int | None = None, stats: int | None = None, layout: str = "lkp") -> str:
+        """Return overview and groups.
+
+        Parameters
+        ----------
+        limit
+            Most groups; None: all that are kept.
+        stats
+            Most stats under a group's metric and causes; None: all.
+        layout
+            `lkp` or `mmtests`.
+        """
+        shown = self.groups[:limit]
+        comparison = self.comparison
+        lines = [self.overview(), ""]
+        if layout == "mmtests":
+            better = comparison.better()[self.ranking.cells[: len(shown)]]
+            lines.append(mmtests(shown, comparison.labels, better.tolist()))
+        else:
+            fixed = comparison.cells.fixed()
+            lines += [
+                group_text(group, comparison.axis, comparison.labels, fixed, stats)
+                for group in shown
+            ]
+        legend = self._legend(shown) if layout == "lkp" else ""
+        return "\n".join([*lines, legend] if legend else lines)
+
+    def overview(self) -> str:
+        """Return a few lines on the whole: how many points, how many worse, on which axes."""
+        comparison, ranking = self.comparison, self.ranking
+        cells = len(ranking.severity)
+        others = len(ranking.cells) - ranking.regressed - ranking.improved
+        base, *rest = comparison.labels
+        distinct = f" ({ranking.distinct} distinct)" if ranking.distinct < cells else ""
+        lines = [
+            f"{comparison.axis}: {', '.join(rest)} against {base}",
+            f"{cells} points{distinct}: {ranking.regressed} regressed, {ranking.improved} improved,"
+            f" {others} changed otherwise, {ranking.distinct - len(ranking.cells)} unchanged"
+            f" ({', '.join(dict.fromkeys(comparison.metrics))})",
+        ]
+        lines += _effect_lines(comparison)
+        lines += [
+            f"{int(counts.sum())} of {comparison.status().size} runs: {reason}"
+            for reason, counts in comparison.failures().items()
+        ]
+        return "\n".join(lines)
+
+    def _legend(self, shown: Sequence[Group]) -> str:
+        lines = []
+        if any(ANY in group.where.values() for group in shown):
+            lines.append(f"{ANY}: the same results at every value of that axis")
+        causes = {cause.key for group in shown for cause in group.causes}
+        lines += [f"{key}: {CAUSES[key.partition('.')[2]].long_name}, %" for key in sorted(causes)]
+        return "\n".join([*lines, ""]) if lines else ""
+
+
+def report_of(comparison: Comparison) -> Report:
+    """Rank a comparison and build the groups that are worth keeping."""
+    ranking = rank(comparison)
+    kept = groups(comparison, ranking, ranking.cells[:KEPT_GROUPS].tolist())
+    return Report(comparison=comparison, ranking=ranking, groups=tuple(kept))
+
+
+def summary_table(cells: Cells, metric: str | None = None, limit: int | None = None) -> str:
+    """Lay out each point's metric where there is nothing to compare.
+
+    Parameters
+    ----------
+    cells
+        The dataset.
+    metric
+        Variable to show; without it each workload's own.
+    limit
+        Most rows; what is left out is counted.
+    """
+    whole = without_comparison(cells, metric)
+    summary = summarise(whole.metric_values())
+    ranking = rank(whole)
+    failures = whole.failures()
+    rows = []
+    for cell in np.flatnonzero(ranking.first).tolist():
+        where = whole.where(cell)
+        for dim, same in zip(whole.dims, ranking.same[cell], strict=True):
+            if same:
+                where.update(dict.fromkeys(cells.parts(dim), ANY))
+        key = whole.metrics[whole.metric_of_cell()[cell]]
+        mean, std = summary.mean[cell], summary.std[cell]
+        stat = Stat(
+            key=key, mean=tuple(mean.tolist()), std=tuple(std.tolist()), change=(), absolute=False
+        )
+        bad = [f"{int(n[cell].sum())} {why}" for why, n in failures.items() if n[cell].any()]
+        rows.append([*where.values(), stat_line(stat) + ("  " + ", ".join(bad) if bad else "")])
+    names = [part for dim in whole.dims for part in cells.parts(dim)]
+    head = [*names, "         %stddev".ljust(16) + "  metric"]
+    widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
+    shown = rows[:limit]
+    lines = [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in [head, *shown]
+    ]
+    if len(rows) > len(shown):
+        lines.append(f"... and {len(rows) - len(shown)} more points")
+    if any(ANY in row for row in shown):
+        lines.append(f"{ANY}: the same results at every value of that axis")
+    return "\n".join([*lines, ""])
+
+
+def _effect_lines(comparison: Comparison) -> list[str]:
+    """Return the mean change by axis, for each workload, where the axis makes a difference."""
+    carrier = comparison.metric_dim
+    names = comparison.cells.labels(carrier) if carrier else ("",)
+    found = effects(comparison)
+    lines = []
+    for place, name in enumerate(names[:SHOWN_EFFECTS]):
+        metric = comparison.metrics[place if carrier else 0]
+        by_axis = []
+        for dim, effect in found.items():
+            means = np.asarray(effect.values)[place] if carrier else np.asarray(effect.values)
+            by_axis += _by_axis(dim, comparison, means)
+        if by_axis:
+            lines += [f"mean change of {name}{'.' if name else ''}{metric}", *by_axis]
+    return lines
+
+
+def _by_axis(dim: str, comparison: Comparison, means: Floats) -> list[str]:
+    labels = comparison.cells.labels(dim)
+    if not 2 <= len(labels) <= SHOWN_VALUES:
+        return []
+    lines = []
+    for k, value in enumerate(comparison.labels[1:]):
+        there = [(n, m) for n, m in zip(labels, means[:, k].tolist(), strict=True) if m == m]
+        if len(there) < 2 or max(m for _, m in there) - min(m for _, m in there) < NO_EFFECT:
+            continue
+        among = f" ({value})" if len(comparison.labels) > 2 else ""
+        parts = ", ".join(f"{label} {mean:+.1f}%" for label, mean in there)
+        lines.append(f"  by {dim}{among}: {parts}")
+    return lines

@@ -1,0 +1,125 @@
+"""The report's command line, and what a run does at its end."""
+
+import pytest
+
+from sweep.report import finish, main
+from tests.sweep.synthetic import dataset, lab
+
+
+@pytest.fixture
+def run(tmp_path):
+    lab().to_netcdf(tmp_path / "dataset.nc", engine="netcdf4")
+    return tmp_path
+
+
+def test_a_run_ends_with_table_and_pictures(tmp_path, capsys):
+    paths = finish(tmp_path, lab(), {"compare": {"baseline": "kernel=v6_1"}})
+    assert [path.name for path in paths] == [
+        "compare.txt",
+        "surface-epyc.png",
+        "surface-icx.png",
+        "surface-graviton2.png",
+    ]
+    out = capsys.readouterr().out
+    assert out.startswith("kernel: v6_1_order_v2 against v6_1\n72 points (21 distinct): ")
+    assert out.count("=" * 89) == 5
+    assert f"6 more groups in {tmp_path / 'compare.txt'}" in out
+    assert (tmp_path / "compare.txt").read_text().count("=" * 89) == 11
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_a_baseline_that_was_not_swept_gives_way_to_the_first_value(tmp_path, capsys):
+    finish(tmp_path, lab().sel(machine=["icx"]), {"compare": {"baseline": "kernel=v6_12"}})
+    assert capsys.readouterr().out.startswith("kernel: v6_1_order_v2 against v6_1\n")
+
+
+@pytest.mark.parametrize("config", [{}, {"compare": None}, {"compare": {"baseline": None}}])
+def test_without_baseline_the_metric_is_printed(tmp_path, capsys, config):
+    paths = finish(tmp_path, lab().sel(machine=["icx"]), config)
+    out = capsys.readouterr().out
+    assert out.startswith("machine    kernel         slab_max_order  gfp ")
+    assert "to compare, e.g.: python -m sweep.report" in out
+    assert paths[0].name == "summary.txt"
+    assert paths[0].exists()
+
+
+def test_a_single_kernel_is_not_compared(tmp_path, capsys):
+    ds = lab().sel(kernel="v6_1", machine=["icx"], drop=True)
+    paths = finish(tmp_path, ds, {"compare": {"baseline": "kernel=v6_1"}})
+    assert capsys.readouterr().out.startswith("machine    slab_max_order  gfp ")
+    assert paths[0].name == "summary.txt"
+
+
+def test_a_single_point_can_be_reported(tmp_path, capsys):
+    ds = dataset({}, throughput=lambda **_: 5.0)
+    finish(tmp_path, ds, {"compare": {"baseline": "kernel=v6_1"}})
+    assert "5.00        throughput" in capsys.readouterr().out
+
+
+def test_a_run_where_everything_failed_can_be_reported(tmp_path, capsys):
+    ds = dataset({"kernel": ["a", "b"]}, status=lambda **_: 2, throughput=lambda **_: 5.0)
+    finish(tmp_path, ds, {"compare": {"baseline": "kernel=a"}})
+    out = capsys.readouterr().out
+    assert "6 of 6 runs: failed" in out
+    assert "          3:3            0%           3:3     failed" in out
+
+
+def test_the_command_takes_the_baseline_of_the_run(run, capsys):
+    assert main([str(run)]) == 0
+    assert capsys.readouterr().out.startswith("kernel: v6_1_order_v2 against v6_1\n")
+    assert (run / "compare.txt").exists()
+
+
+def test_another_comparison_has_files_of_its_own(run, tmp_path, capsys):
+    out = tmp_path / "elsewhere"
+    arguments = ["--baseline", "slab.max_order=3", "--against", "0", "--groups", "1"]
+    assert main([str(run / "dataset.nc"), *arguments, "--out", str(out), "--html"]) == 0
+    assert sorted(path.name for path in out.iterdir()) == [
+        "compare-slab.max_order=3-0.txt",
+        "report-slab.max_order=3-0.html",
+        "surface-slab.max_order=3-0-epyc.png",
+        "surface-slab.max_order=3-0-graviton2.png",
+        "surface-slab.max_order=3-0-icx.png",
+    ]
+    assert capsys.readouterr().out.count("=" * 89) == 1
+
+
+def test_the_page_holds_everything(run, capsys):
+    assert main([str(run), "--html"]) == 0
+    page = (run / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert 'src="http' not in page
+    assert "<b>-12.5%</b> machine=icx slab_max_order=3 gfp=* workload=hackbench_sockets" in page
+    assert "&quot;schema_version&quot;: 1" in page
+
+
+def test_mmtests_layout(run, capsys):
+    assert main([str(run), "--layout", "mmtests", "--groups", "2"]) == 0
+    assert "1225000 (  -12.50%)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--baseline", "kernel=v9"], "kernel: found 'v9', expected one of v6_1, v6_1_order_v2"),
+        (["--baseline", "kernel"], "baseline: found 'kernel', expected AXIS=VALUE, AXIS one of "),
+        (["--baseline", "a=b"], "axis: found 'a', expected one of machine, kernel, "),
+        (["--metric", "speed"], "metric: found 'speed', expected one of throughput, nr_hugepages"),
+        (["--against", "v6_1_order_v2"], "--against: found 'v6_1_order_v2', expected a --baseline"),
+        (["--groups", "-1"], "--groups: found -1, expected 0 or more"),
+        (["--out", "/dev/null/x"], "--out: found '/dev/null/x/compare.txt', expected a place to w"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(run, capsys, arguments, line):
+    assert main([str(run), *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"sweep.report: {line}")
+    assert captured.err.count("\n") == 1
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path, capsys):
+    (tmp_path / "dataset.nc").write_bytes(b"\x89HDF\r\n\x1a\n torn")
+    for path in (tmp_path, tmp_path / "nowhere", tmp_path / "dataset.nc"):
+        assert main([str(path)]) == 2
+        assert capsys.readouterr().err.startswith("sweep.report: dataset: found ")
