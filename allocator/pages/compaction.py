@@ -1,0 +1,412 @@
+"""Compaction: whether it is worth trying, when it is put off, and what a run over a zone does.
+
+mm/compaction.c. A run works on pageblocks: a block whose used pages can all be moved is emptied
+into the free pages of Movable blocks above it. Simplifications: a block that also holds pages that
+cannot move is passed over (the kernel moves its other pages in vain), and the time of a run is
+counted in pages scanned and moved only.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator.pages import migratetype as mt
+from allocator.pages.buddy import Buddy
+from allocator.pages.lru import Lru, PageUse, Use
+from allocator.pages.policy import PagePolicy
+
+COSTLY_ORDER = 3
+"""Requests above this order are not promised to succeed (PAGE_ALLOC_COSTLY_ORDER)."""
+FRAGMENTATION_THRESHOLD = 500
+"""vm.extfrag_threshold: at or below it a failure is blamed on lack of memory."""
+MAX_SHIFT = 6
+"""Largest number of doublings of the pause after failures (COMPACT_MAX_DEFER_SHIFT)."""
+PROACTIVE_LEVEL = 90
+"""Share of unusable free memory, percent, at which the daemon starts unasked by default."""
+
+
+class Suit(IntEnum):
+    """Answer to whether a zone should be compacted (compaction_suitable())."""
+
+    SKIPPED = 0
+    """There is not enough free memory to move pages into."""
+    CONTINUE = 1
+    """Compaction may help."""
+    SUCCESS = 2
+    """A block is there already."""
+
+
+class Levels(Protocol):
+    """What the questions about a zone need to know of it."""
+
+    @property
+    def free(self) -> int:
+        """Free pages as the watermarks see them."""
+        ...
+
+    @property
+    def buddy(self) -> Buddy:
+        """Free lists."""
+        ...
+
+    @property
+    def reserve(self) -> tuple[int, ...]:
+        """Pages kept from requests whose highest zone is each index."""
+        ...
+
+    def mark(self, name: str) -> int:
+        """Return a watermark with the boost."""
+        ...
+
+
+def gap(policy: PagePolicy, order: int) -> int:
+    """Return the pages that compaction wants free beyond the mark (compact_gap())."""
+    pages = 2 << order
+    return pages if policy.compact_gap_cap is None else min(pages, policy.compact_gap_cap)
+
+
+def has_block(buddy: Buddy, order: int) -> bool:
+    """Tell whether a free block of at least this order is on a list of an ordinary type."""
+    return any(
+        len(buddy.lists[have][kind])
+        for have in range(order, buddy.max_order + 1)
+        for kind in (mt.UNMOVABLE, mt.MOVABLE, mt.RECLAIMABLE)
+    )
+
+
+def block_is_there(zone: Levels, order: int, highest: int, free: int | None = None) -> bool:
+    """Test a request of this order against the min mark, without any right to reserves.
+
+    mm/page_alloc.c __zone_watermark_ok().
+    """
+    pages = zone.free if free is None else free
+    above = pages - (1 << order) + 1 > zone.mark("min") + zone.reserve[highest]
+    return above and has_block(zone.buddy, order)
+
+
+def fragmentation(buddy: Buddy, order: int) -> int:
+    """Return why a request of this order fails: 0 lack of memory, 1000 fragmentation.
+
+    mm/vmstat.c __fragmentation_index(); -1000 if it would not fail.
+    """
+    counts = buddy.nr_free.sum(axis=1)
+    blocks = int(counts.sum())
+    if not blocks:
+        return 0
+    if int(counts[order:].sum()):
+        return -1000
+    pages = int((counts << np.arange(len(counts))).sum())
+    return 1000 - (1000 + pages * 1000 // (1 << order)) // blocks
+
+
+def unusable_percent(buddy: Buddy, order: int) -> int:
+    """Return the share of free memory in smaller blocks (extfrag_for_order()), percent."""
+    counts = buddy.nr_free.sum(axis=1)
+    pages = int((counts << np.arange(len(counts))).sum())
+    usable = int((counts[order:] << np.arange(order, len(counts))).sum())
+    return (pages - usable) * 100 // pages if pages else 0
+
+
+def target(policy: PagePolicy, zone: Levels, order: int, highest: int, *, mark: str = "min") -> int:
+    """Return the free pages above which a zone can be compacted.
+
+    `mark` is the one that the question is asked for: min by requests, high by reclaim in 7.3.
+    """
+    pages = gap(policy, order) + zone.reserve[highest]
+    if policy.compact_gap_cap is not None:
+        more = zone.mark("low") - zone.mark("min") if order > COSTLY_ORDER else 0
+        return pages + zone.mark(mark) + more
+    return pages + zone.mark("low" if order > COSTLY_ORDER else "min")
+
+
+def suitable(policy: PagePolicy, zone: Levels, order: int, highest: int) -> Suit:
+    """Tell whether to compact a zone for a request (compaction_suitable(), v6.1)."""
+    if block_is_there(zone, order, highest):
+        return Suit.SUCCESS
+    if zone.free <= target(policy, zone, order, highest):
+        return Suit.SKIPPED
+    if order > COSTLY_ORDER and 0 <= fragmentation(zone.buddy, order) <= FRAGMENTATION_THRESHOLD:
+        return Suit.SKIPPED
+    return Suit.CONTINUE
+
+
+def ready(policy: PagePolicy, zone: Levels, order: int, highest: int) -> bool:
+    """Tell direct reclaim to leave a zone to compaction (mm/vmscan.c compaction_ready())."""
+    suit = suitable(policy, zone, order, highest)
+    if suit is not Suit.CONTINUE:
+        return suit is Suit.SUCCESS
+    if policy.compact_gap_cap is not None:
+        return zone.free > target(policy, zone, order, highest, mark="high")
+    return zone.free > zone.mark("high") + gap(policy, order) + zone.reserve[highest]
+
+
+@dataclass(slots=True)
+class Deferral:
+    """How often a zone is passed over after fruitless runs (defer_compaction())."""
+
+    order_failed: int = 0
+    """Lowest order that failed."""
+    shift: int = 0
+    """Requests between two tries, as a power of two."""
+    considered: int = 0
+    """Requests since the last failure."""
+
+    def deferred(self, order: int) -> bool:
+        """Count a request, and tell whether it is passed over (compaction_deferred())."""
+        if order < self.order_failed:
+            return False
+        limit = 1 << self.shift
+        self.considered += 1
+        if self.considered >= limit:
+            self.considered = limit
+            return False
+        return True
+
+    def failed(self, order: int) -> None:
+        """Double the pause after a run that went through in vain."""
+        self.considered = 0
+        self.shift = min(self.shift + 1, MAX_SHIFT)
+        self.order_failed = min(self.order_failed, order)
+
+    def succeeded(self, order: int, *, allocated: bool) -> None:
+        """Trust a zone again (compaction_defer_reset())."""
+        if allocated:
+            self.considered = self.shift = 0
+        self.order_failed = max(self.order_failed, order + 1)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run over a zone did."""
+
+    block: int
+    """First page of the emptied block, now used by nobody and on no list; -1: none."""
+    whole: bool
+    """The scanners met after beginning at the ends of the zone."""
+    scanned: int
+    """Pages that the migration scanner looked at."""
+    free_scanned: int
+    """Pages that the free scanner looked at."""
+    migrated: int
+    """Pages moved."""
+
+
+class Compactor:
+    """The two scanners of one zone.
+
+    Parameters
+    ----------
+    policy
+        The kernel.
+    buddy, use
+        Lists of the zone, and what its other pages are used for.
+    lru
+        Lists of the zone's node: a moved page becomes the youngest.
+    """
+
+    def __init__(self, policy: PagePolicy, buddy: Buddy, use: PageUse, lru: Lru) -> None:
+        self.policy = policy
+        self.buddy = buddy
+        self.use = use
+        self.lru = lru
+        self.defer = Deferral()
+        self.skip: NDArray[np.bool_] = np.zeros(len(buddy.block_type), dtype=np.bool_)
+        """(pageblock,) looked at in vain; cleared when kswapd goes to sleep after a whole run."""
+        self.cached = 0
+        """Pageblock at which the next migration scanner begins."""
+
+    def run(self, order: int, *, sync: bool, movable: bool, least: int) -> Outcome:
+        """Empty one pageblock for a request of pageblock order.
+
+        Parameters
+        ----------
+        order
+            Order wanted; smaller orders than a pageblock are served by emptying one too.
+        sync
+            False: the first, light try, which only looks at blocks of the request's own type.
+        movable
+            The request is movable.
+        least
+            Free pages that taking targets must leave (__isolate_free_page()).
+        """
+        blocks = self._sources(sync=sync, movable=movable)
+        began = self.cached
+        room = self._room(least)
+        scanned = 0
+        size = self.use.buddy_size
+        for block in blocks.tolist():
+            scanned += size
+            need = int(self.use.movable[block])
+            own = self._free_in(block)
+            if need + own < size or need > room - self._target_share(block, own):
+                self.skip[block] = True
+                continue
+            moved, looked = self._move(block, need)
+            if moved == need:
+                self.cached = block + 1
+                return Outcome(self._take(block), False, scanned, looked, moved)
+            return Outcome(-1, False, scanned, looked, moved)
+        self.cached = 0
+        return Outcome(-1, began == 0, scanned, min(room, scanned), 0)
+
+    def _sources(self, *, sync: bool, movable: bool) -> NDArray[np.int64]:
+        """Pageblocks to try: partly free ones of the lower half first, then ascending."""
+        types = self.buddy.block_type
+        fit = (self.use.movable > 0) & ~self.skip
+        if not sync:
+            fit &= types == (mt.MOVABLE if movable else mt.UNMOVABLE)
+        fit[: self.cached] = False
+        found = np.flatnonzero(fit)
+        half = (self.cached + len(types)) // 2
+        partly = self.use.movable[found] < self.use.buddy_size
+        return np.concatenate([found[partly & (found < half)], found[~partly | (found >= half)]])
+
+    def _room(self, least: int) -> int:
+        """Free pages in Movable blocks that may be filled."""
+        small = sum(
+            len(self.buddy.lists[order][mt.MOVABLE]) << order
+            for order in range(self.use.order)
+        )
+        return max(0, min(small, self.buddy.free_pages - least))
+
+    def _free_in(self, block: int) -> int:
+        size = self.use.buddy_size
+        start = self.use.base + block * size
+        pfns, orders = self.buddy.free_blocks_in(start, start + size)
+        return int((1 << orders).sum()) if len(pfns) else 0
+
+    def _target_share(self, block: int, own: int) -> int:
+        return own if self.buddy.block_type[block] == mt.MOVABLE else 0
+
+    def _move(self, block: int, need: int) -> tuple[int, int]:
+        """Move the used pages of a block into free pages elsewhere, the highest first."""
+        size = self.use.buddy_size
+        start = self.use.base + block * size
+        targets, looked = self._targets(start, need)
+        if len(targets) < need:
+            for pfn in targets.tolist():
+                self.buddy.free(pfn, 0, self.buddy.type_of(pfn))
+            return 0, looked
+        uses = self.use.of(start, size).copy()
+        free_pfns, orders = self.buddy.free_blocks_in(start, start + size)
+        held = np.ones(size, dtype=np.bool_)
+        for pfn, order in zip(free_pfns.tolist(), orders.tolist(), strict=True):
+            held[pfn - start : pfn - start + (1 << order)] = False
+        for use in (Use.CACHE, Use.DIRTY, Use.ANON):
+            pages = np.flatnonzero(held & (uses == use))
+            place, targets = targets[: len(pages)], targets[len(pages) :]
+            self._relocate(start + pages, place, use)
+        return need, looked
+
+    def _targets(self, source: int, need: int) -> tuple[NDArray[np.int64], int]:
+        """Take free pages of Movable blocks off the lists, from the top of the zone down."""
+        size = self.use.buddy_size
+        taken: list[NDArray[np.int64]] = []
+        looked = 0
+        for block in np.flatnonzero(self.buddy.block_type == mt.MOVABLE)[::-1].tolist():
+            start = self.use.base + block * size
+            if need <= 0:
+                break
+            if start == source:
+                continue
+            pfns, orders = self.buddy.free_blocks_in(start, start + size)
+            small = orders < self.use.order
+            looked += size
+            for pfn, order in zip(pfns[small].tolist(), orders[small].tolist(), strict=True):
+                if need <= 0:
+                    break
+                self.buddy.remove(pfn, order)
+                pages = np.arange(pfn, pfn + (1 << order))
+                for over in pages[need:].tolist():
+                    self.buddy.free(over, 0, self.buddy.type_of(over))
+                taken.append(pages[:need])
+                need -= len(pages)
+        return np.concatenate(taken) if taken else np.empty(0, dtype=np.int64), looked
+
+    def _relocate(self, pages: NDArray[np.int64], place: NDArray[np.int64], use: Use) -> None:
+        for start, count in as_runs(pages):
+            self.use.clear(start, count, use)
+        for start, count in as_runs(place):
+            self.use.set(start, count, use)
+            if use is not Use.ANON:
+                self.lru.list(start, count)
+
+    def _take(self, block: int) -> int:
+        """Take what is free in an emptied block off the lists: the block is captured."""
+        size = self.use.buddy_size
+        start = self.use.base + block * size
+        pfns, orders = self.buddy.free_blocks_in(start, start + size)
+        for pfn, order in zip(pfns.tolist(), orders.tolist(), strict=True):
+            self.buddy.remove(pfn, order)
+        return start
+
+    def whole_zone(self) -> int:
+        """Compact everything, as writing vm.compact_memory does; return the pages moved.
+
+        Used pages from the bottom change places with free pages of Movable blocks from the top
+        until the two scanners meet.
+        """
+        movable = self._movable_pages()
+        free = self._free_movable_pages()
+        pairs = min(len(movable), len(free))
+        goes = movable[:pairs] < free[:pairs]
+        count = int(goes.argmin()) if not goes.all() else pairs
+        if not count:
+            return 0
+        old, new = movable[:count], free[:count]
+        for pfn in np.sort(new).tolist():
+            self._take_page(pfn)
+        uses = self.use.use[old - self.use.base]
+        for use in (Use.CACHE, Use.DIRTY, Use.ANON):
+            of = uses == use
+            self._relocate(old[of], np.sort(new[of]), use)
+        for start, pages in as_runs(old):
+            self.buddy.free_run(start, pages, None)
+        self.skip[:] = False
+        self.cached = 0
+        return count
+
+    def _movable_pages(self) -> NDArray[np.int64]:
+        size = self.use.buddy_size
+        parts = [
+            np.flatnonzero(np.isin(self.use.use[b * size : (b + 1) * size], _MOVED))
+            + self.use.base + b * size
+            for b in np.flatnonzero(self.use.movable).tolist()
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+    def _free_movable_pages(self) -> NDArray[np.int64]:
+        """Free pages of partly free Movable blocks, descending."""
+        parts = []
+        for order in range(self.use.order):
+            pfns = self.buddy.lists[order][mt.MOVABLE].blocks()
+            if len(pfns):
+                parts.append((pfns[:, None] + np.arange(1 << order)).ravel())
+        return np.sort(np.concatenate(parts))[::-1] if parts else np.empty(0, dtype=np.int64)
+
+    def _take_page(self, pfn: int) -> None:
+        """Take one page out of the free block that holds it; the rest goes back."""
+        for order in range(self.buddy.max_order + 1):
+            head = pfn & ~((1 << order) - 1)
+            if self.buddy.free_order(head) == order:
+                kind = int(self.buddy.list_of[head - self.buddy.base])
+                self.buddy.remove(head, order)
+                for rest in range(order):
+                    half = (pfn ^ (1 << rest)) & ~((1 << rest) - 1)
+                    self.buddy.put(half, rest, kind)
+                return
+        raise LookupError(f"page {pfn} is not free")
+
+
+_MOVED = (Use.CACHE, Use.DIRTY, Use.ANON)
+
+
+def as_runs(pages: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return ascending page numbers as (first page, number of pages) of each run."""
+    if not len(pages):
+        return []
+    cut = np.flatnonzero(np.diff(pages) != 1) + 1
+    return [(int(part[0]), len(part)) for part in np.split(pages, cut)]

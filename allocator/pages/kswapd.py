@@ -1,0 +1,160 @@
+"""kswapd: the reclaimer beside the requests, as an actor with a speed of its own.
+
+mm/vmscan.c balance_pgdat(), kswapd(). It runs on another CPU while requests go on, so how far it
+gets between two of them depends on the machine. That is a parameter here, and where it decides an
+answer (a kernel that gives up at the first skipped compaction) the answer comes with a band.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from allocator.pages.compaction import Levels, gap, has_block
+from allocator.pages.lru import Lru
+from allocator.pages.policy import PagePolicy
+
+DEF_PRIORITY = 12
+"""First priority of reclaim: 1/4096 of the list is scanned, doubled at each step."""
+CLUSTER = 32
+"""Least number of pages that reclaim takes at once (SWAP_CLUSTER_MAX)."""
+ENDLESS = 1 << 60
+"""More pages than any machine has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast kswapd is beside the requests that it works for."""
+
+    pages: int
+    """Pages that it reclaims while a request takes its course (one huge page, or one round of the
+    slow path)."""
+    delay: int = 1
+    """Requests from waking it until it runs."""
+    shares_cpu: bool = False
+    """The machine has one CPU: woken after a long sleep, kswapd preempts the requester and finishes
+    its round; after that the requester has the CPU until it sleeps."""
+
+
+class Watched(Levels, Protocol):
+    """A zone that kswapd balances."""
+
+    @property
+    def index(self) -> int:
+        """Zone type, 0 DMA to 3 Movable."""
+        ...
+
+
+class Kswapd:
+    """The daemon of one node.
+
+    Parameters
+    ----------
+    policy
+        The kernel.
+    zones
+        Zones of the node, the lowest first.
+    lru
+        Page cache of the node.
+    reclaim
+        Frees up to a number of the oldest pages; returns how many.
+    pace
+        Its speed.
+    """
+
+    def __init__(
+        self,
+        policy: PagePolicy,
+        zones: list[Watched],
+        lru: Lru,
+        reclaim: Callable[[int], int],
+        pace: Pace,
+    ) -> None:
+        self._policy = policy
+        self._zones = zones
+        self._lru = lru
+        self._reclaim = reclaim
+        self.pace = pace
+        self.awake = False
+        self.wakes = 0
+        """Times that it was woken from sleep (pageoutrun)."""
+        self._order = 0
+        self._highest = 0
+        self._priority = DEF_PRIORITY
+        self._left = 0  # pages of the present pass that are still to be scanned
+        self._done = 0  # pages reclaimed since it woke
+        self._wait = 0  # requests until it runs
+        self._rested = True
+
+    def balanced(self, order: int, highest: int) -> bool:
+        """Tell whether some zone can serve the order above its high mark (pgdat_balanced())."""
+        for zone in self._zones:
+            if zone.index > highest:
+                continue
+            above = zone.free - (1 << order) + 1 > zone.mark("high") + zone.reserve[highest]
+            if above and (order == 0 or has_block(zone.buddy, order)):
+                return True
+        return False
+
+    def wake(self, order: int, highest: int) -> None:
+        """Wake it for a request, unless there is nothing to do (wakeup_kswapd())."""
+        self._order = max(self._order, order)
+        self._highest = max(self._highest, highest)
+        if self.awake or self.balanced(order, highest):
+            return
+        self.awake = True
+        self.wakes += 1
+        self._wait = self.pace.delay
+        self._priority = DEF_PRIORITY
+        self._left = self._done = 0
+
+    def tick(self) -> int:
+        """Let one request's time pass; return the pages reclaimed meanwhile."""
+        if not self.awake:
+            return 0
+        if self.pace.shares_cpu:
+            if not self._rested:
+                return 0
+            self._rested = False
+            return self.run(ENDLESS)
+        if self._wait:
+            self._wait -= 1
+            return 0
+        return self.run(self.pace.pages)
+
+    def rest(self) -> int:
+        """Let enough time pass for it to finish its round and sleep."""
+        pages = self.run(ENDLESS) if self.awake else 0
+        self._rested = True
+        return pages
+
+    def run(self, budget: int) -> int:
+        """Reclaim up to a number of pages, or until the node is balanced."""
+        total = 0
+        while self.awake and total < budget:
+            if self._left <= 0 and not self._next_pass():
+                break
+            got = self._reclaim(min(self._left, budget - total))
+            if not got:
+                self._sleep()
+                break
+            self._left -= got
+            self._done += got
+            total += got
+        return total
+
+    def _next_pass(self) -> bool:
+        """Begin another pass over the list, or go to sleep; tell which."""
+        if self._order and self._done >= gap(self._policy, self._order):
+            self._order = 0  # enough for compaction: from here on only the mark counts
+        if self.balanced(self._order, self._highest) or self._priority < 1:
+            self._sleep()
+            return False
+        self._left = max(CLUSTER, self._lru.pages >> self._priority)
+        wanted = sum(max(z.mark("high"), CLUSTER) for z in self._zones if z.index <= self._highest)
+        if self._left < wanted:
+            self._priority -= 1
+        return True
+
+    def _sleep(self) -> None:
+        self.awake = False
+        self._order = self._highest = 0
