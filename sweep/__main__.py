@@ -1,0 +1,92 @@
+"""`python -m sweep`, and the command `slabsweep`: Hydra's command line, with errors in one line."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from allocator.errors import ConfigError
+
+HERE = Path(__file__).resolve().parent
+CONFIGURATION = HERE.parent / "conf"
+PLUGINS = HERE / "_plugin_root"
+
+USER_ERROR = 2
+"""Exit status where the command line or the configuration is wrong."""
+
+_NOT_SWEEPS = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i")
+_MODES = ("--multirun", "-m", "--run", "-r", "--shell-completion", "-sc")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments
+        The command line; None: the process's own.
+
+    Returns
+    -------
+    int
+        0; 1 if points failed; 2 if the command line is wrong; 130 after Ctrl-C.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if str(PLUGINS) not in sys.path:
+        sys.path.append(str(PLUGINS))  # Hydra takes sweepers from hydra_plugins.* only
+    from hydra.errors import HydraException  # below the path, so that Hydra finds the sweeper
+    from omegaconf.errors import OmegaConfBaseException
+
+    from sweep.messages import hydra_message
+    from sweep.resume import taken_up
+
+    full = os.environ.get("HYDRA_FULL_ERROR") == "1"
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it in one line
+    before = sys.argv
+    try:
+        sys.argv = [before[0], *_multirun(taken_up(given))]
+        _hydra()
+    except (ConfigError, HydraException, OmegaConfBaseException) as error:
+        if full:
+            raise
+        print(f"slabsweep: {hydra_message(error)}", file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print("slabsweep: interrupted before the first point", file=sys.stderr)
+        return 130
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        sys.argv = before
+        if not full:
+            os.environ.pop("HYDRA_FULL_ERROR", None)
+    return 0
+
+
+def _multirun(arguments: list[str]) -> list[str]:
+    """Say that this is a sweep, which it always is, so that Hydra's errors are about the sweep."""
+    flags = [text.split("=", 1)[0] for text in arguments if text.startswith("-")]
+    if any(flag in (*_NOT_SWEEPS, *_MODES) for flag in flags):
+        return arguments
+    return (
+        arguments
+        if any(text.startswith("hydra.mode=") for text in arguments)
+        else ["--multirun", *arguments]
+    )
+
+
+def _hydra() -> None:
+    import hydra  # after the path of the plugin is there
+    from hydra.core.hydra_config import HydraConfig
+    from omegaconf import DictConfig
+
+    @hydra.main(version_base="1.3", config_path=str(CONFIGURATION), config_name="config")
+    def task(config: DictConfig) -> None:
+        mode = HydraConfig.get().mode
+        raise ConfigError("hydra.mode", str(mode), "MULTIRUN: a run is always a sweep")
+
+    task()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The grid sweeper, where Hydra looks for it."""

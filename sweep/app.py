@@ -1,0 +1,410 @@
+"""A run from end to end: a command line becomes a grid, a journal, a dataset and a report."""
+
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+from hydra.core.config_loader import ConfigLoader
+from omegaconf import DictConfig, OmegaConf
+
+from allocator.results import Status
+from sweep.check import check_points, kinds_of
+from sweep.compose import Composer, tables_of, verified
+from sweep.executors import Executor, ExecutorError, executor_of
+from sweep.journal import Journal, JournalError, flush_folder
+from sweep.plan import Planner
+from sweep.points import Points, ignored_by, points_of
+from sweep.progress import Progress, log_no_more, log_to
+from sweep.request import Request, request_of
+from sweep.resume import check_unchanged, flags_of, remembered
+from sweep.runner import Runner, Tally
+from sweep.store import (
+    CONFIG_FILE,
+    DATASET,
+    JOURNAL,
+    LOG_FILE,
+    RUN_FILE,
+    Located,
+    StoreError,
+    located,
+    locked,
+    new_folder,
+    read_run,
+    write_run,
+)
+
+log = logging.getLogger(__name__)
+
+VERIFIED_CELLS = 4
+"""Points whose configuration is composed in full, to prove that the shortcut is exact."""
+
+MOST_REPORTED = 300_000
+"""Cells of the largest dataset that is reported at once; `sweep.report` reads any."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """Where the time of a run goes."""
+
+    start: float = field(default_factory=time.perf_counter)
+    """When the run began."""
+    first_point: float | None = None
+    """Seconds until the first chunk was finished."""
+
+    def elapsed(self) -> float:
+        """Return seconds since the run began."""
+        return time.perf_counter() - self.start
+
+
+def run(loader: ConfigLoader, master: DictConfig, arguments: list[str]) -> int:
+    """Sweep the grid that the overrides ask for.
+
+    Parameters
+    ----------
+    loader
+        Hydra's loader of configurations.
+    master
+        The configuration as Hydra composed it to find the sweeper.
+    arguments
+        Overrides of the task.
+
+    Returns
+    -------
+    int
+        0; any other status is raised.
+
+    Raises
+    ------
+    SystemExit
+        With status 1 if points failed or the run could not go on, 130 if it was interrupted.
+    ConfigError, HydraException, OmegaConfBaseException
+        If the command line or the configuration is wrong; nothing was made then.
+    """
+    clock = Clock()
+    hydra = [str(text) for text in master.hydra.overrides.hydra]
+    composer = Composer(loader, str(master.hydra.job.config_name), hydra)
+    request = request_of(loader, composer, master, arguments)
+    tables = tables_of(composer, request.fixed, request.grid)
+    points = points_of(request.grid, tables, request.seeds)
+    check_points(points)
+    folder, resumed = _folder(request, master)
+    screen = log_to(None)
+    try:
+        with locked(folder):
+            handlers = log_to(folder / LOG_FILE)
+            try:
+                return _in_folder(folder, resumed, request, composer, points, clock, hydra)
+            finally:
+                log_no_more(handlers)
+    except (StoreError, JournalError, ExecutorError) as error:
+        log.error("slabsweep: %s", _one_line(error))
+        if not isinstance(error, StoreError):
+            log.error("finished points are kept; to go on: %s", resume_command(folder))
+        raise SystemExit(1) from None
+    finally:
+        log_no_more(screen)
+
+
+def _in_folder(
+    folder: Path,
+    resumed: bool,
+    request: Request,
+    composer: Composer,
+    points: Points,
+    clock: Clock,
+    hydra: list[str],
+) -> int:
+    """Run in a directory that is ours."""
+    now = remembered(points.tables, request.grid, request.seeds)
+    if resumed:
+        check_unchanged(_mapping(read_run(folder).get("remembered")), now)
+    started = datetime.now(UTC)
+    executor = executor_of(request.settings.executor)  # Ray starts while we go on
+    try:
+        with interruptible():
+            points = _verified(points, request, composer)
+            journal = Journal(folder / JOURNAL)
+            found = located(points.keys, journal.read())
+            _write_files(folder, request, now, hydra)
+            _announce(folder, points, found)
+            tally = _simulate(points, found, journal, executor, request, clock)
+    except KeyboardInterrupt:
+        executor.close()
+        log.warning("interrupted; finished points are kept; to go on: %s", resume_command(folder))
+        raise SystemExit(INTERRUPTED) from None
+    except BaseException:
+        executor.close()
+        raise
+    simulated = clock.elapsed()
+    counts = _write(folder, points, found, request, started)
+    executor.close()
+    _say_times(tally, clock, simulated, executor, points)
+    _report(folder, points, request)
+    log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
+    if counts["failed"] or counts["pending"]:
+        _say_failures(points, found, folder)
+        raise SystemExit(1)
+    return 0
+
+
+def _verified(points: Points, request: Request, composer: Composer) -> Points:
+    """Compose a sample of points in full; if the shortcut fails, find all points anew."""
+    replicates = request.grid.replicates
+    cells = np.unique(points.cells // replicates)
+    rng = np.random.default_rng(0)
+    chosen = rng.choice(cells, min(VERIFIED_CELLS, cells.size), replace=False)
+    tables = verified(composer, request.fixed, request.grid, points.tables, chosen)
+    log.debug("%d configurations composed", composer.count)
+    if tables == points.tables:
+        return points
+    found = points_of(request.grid, tables, request.seeds)
+    check_points(found)
+    return found
+
+
+def _simulate(
+    points: Points,
+    found: Located,
+    journal: Journal,
+    executor: Executor,
+    request: Request,
+    clock: Clock,
+) -> Tally:
+    missing = np.flatnonzero(found.file < 0)
+    progress = Progress(len(points.cells), known=len(points.cells) - missing.size)
+    settings = request.settings
+
+    def first_chunk() -> None:
+        if clock.first_point is None:
+            clock.first_point = clock.elapsed()
+
+    planner = Planner(
+        missing,
+        kinds_of(points)[missing],
+        workers=1,
+        target=settings.executor.task_seconds,
+        fixed_size=settings.executor.chunk,
+    )
+    runner = Runner(
+        points,
+        found,
+        journal,
+        executor,
+        stop_on_error=settings.stop_on_error,
+        on_chunk=first_chunk,
+    )
+    if not missing.size:
+        return runner.tally
+    try:
+        tally = runner.run(planner, progress)
+        log.debug("%s", progress.line())
+        return tally
+    except KeyboardInterrupt:
+        runner.drain(planner, progress)
+        raise
+    finally:
+        progress.close()
+
+
+def _folder(request: Request, master: DictConfig) -> tuple[Path, bool]:
+    """Return the run's directory, and whether it is that of an earlier run."""
+    resume = request.config.get("resume")
+    if resume is not None:
+        return Path(str(resume)), True
+    chosen = any(str(text).startswith("hydra.sweep.dir=") for text in master.hydra.overrides.hydra)
+    try:
+        return new_folder(Path(str(master.hydra.sweep.dir)).absolute(), chosen=chosen), False
+    except StoreError as error:
+        print(f"slabsweep: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _write_files(
+    folder: Path, request: Request, now: Mapping[str, object], hydra: list[str]
+) -> None:
+    """Write the resolved configuration, and what a resume needs."""
+    axes = {axis.key: list(axis.values) for axis in request.grid.axes}
+    (folder / CONFIG_FILE).write_text(
+        OmegaConf.to_yaml(OmegaConf.create({**request.config, "axes": axes}))
+    )
+    kept = [text for text in hydra if not text.startswith(("hydra.sweep.dir=", "hydra.mode="))]
+    write_run(
+        folder,
+        {
+            "overrides": [*kept, *(t for t in request.spelled if not t.startswith("resume="))],
+            "flags": flags_of(sys.argv[1:]),
+            "remembered": now,
+        },
+    )
+
+
+def _announce(folder: Path, points: Points, found: Located) -> None:
+    grid = points.grid
+    sizes = " x ".join(f"{dim.name} {dim.size}" for dim in grid.dims)
+    log.info("%s: %s x replicate %d", folder, sizes or "one point", grid.replicates)
+    cells, distinct = int(np.count_nonzero(points.point_of_cell >= 0)), len(points.cells)
+    if grid.size > cells:
+        log.info("%d of %d cells are excluded", grid.size - cells, grid.size)
+    if distinct < cells:
+        log.info(
+            "%d points, %d distinct: an axis without effect is simulated once and broadcast",
+            *(cells, distinct),
+        )
+        swept = {axis.key for axis in grid.axes} | {"replicate"}
+        workloads = points.tables["workload"]
+        for base, ignored in zip(workloads.bases, ignored_by(workloads), strict=True):
+            axes = sorted(key for key in swept if _ignores(ignored, key))
+            if axes:
+                log.info("without effect on %s: %s", base.get("name"), ", ".join(axes))
+    known = int(np.count_nonzero(found.file >= 0))
+    if known or found.chunks:
+        log.info("%d of %d points are in the journal already", known, distinct)
+
+
+def _ignores(ignored: frozenset[str], key: str) -> bool:
+    parts = key.split(".")
+    return parts[0] in ignored or ".".join(parts[:2]) in ignored
+
+
+def _write(
+    folder: Path, points: Points, found: Located, request: Request, started: datetime
+) -> dict[str, int]:
+    """Write the dataset beside its place, then put it there at once."""
+    from sweep.dataset import provenance_attributes, write_dataset  # netCDF4 loads while Ray starts
+    from sweep.provenance import provenance
+
+    path = folder / DATASET
+    temporary = path.with_name(path.name + ".tmp")
+    axes = {axis.key: list(axis.values) for axis in request.grid.axes}
+    record = provenance(
+        config=request.config, axes=axes, seeds=list(request.seeds), started=started
+    )
+    try:
+        counts = write_dataset(temporary, points, found, provenance_attributes(record))
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        flush_folder(folder)
+    except OSError as error:  # netCDF4 raises this for a full disk, too
+        temporary.unlink(missing_ok=True)
+        raise JournalError(
+            error.errno, f"cannot write {path}: {error.strerror or error}"
+        ) from error
+    except RuntimeError as error:  # HDF5's own errors come so
+        temporary.unlink(missing_ok=True)
+        raise JournalError(0, f"cannot write {path}: {error}") from error
+    return counts
+
+
+def _report(folder: Path, points: Points, request: Request) -> None:
+    """Print the comparison and draw the picture."""
+    if points.grid.size > MOST_REPORTED:
+        log.info("a large dataset is reported on demand: python -m sweep.report %s", folder)
+        return
+    import xarray as xr  # slow to load, and needed only now
+
+    from sweep.report import finish
+
+    try:
+        with xr.open_datatree(folder / DATASET, engine="netcdf4") as tree:
+            finish(folder, tree, request.config)
+    except Exception as error:  # the dataset is safe, and that matters more than its picture
+        log.error("the dataset is written, but its report failed: %s", _one_line(error))
+        log.debug("why the report failed", exc_info=True)
+
+
+def _say_times(
+    tally: Tally, clock: Clock, simulated: float, executor: Executor, points: Points
+) -> None:
+    ray = getattr(executor, "start_seconds", 0.0)
+    if not tally.points:
+        return
+    wall, workers = simulated - ray, max(executor.workers(), 1) if tally.chunks else 1
+    busy = tally.busy_seconds / workers
+    log.info(
+        "%d points in %d chunks: %.1f s of simulation on %d workers, %.1f s beside it%s",
+        tally.points,
+        tally.chunks,
+        busy,
+        workers,
+        max(wall - busy, 0.0),
+        f", {ray:.1f} s for Ray to start" if ray else "",
+    )
+    log.debug(
+        "first chunk after %.2f s, all after %.2f s, overhead %.1f %% (%.1f us a point)",
+        clock.first_point or 0.0,
+        simulated,
+        100 * max(wall - busy, 0.0) / max(wall, 1e-9),
+        1e6 * max(wall - busy, 0.0) / max(tally.points, 1),
+    )
+
+
+def _say_failures(points: Points, found: Located, folder: Path) -> None:
+    """List failures by what went wrong; the log has each of them."""
+    status = found.status()
+    alike: dict[str, list[int]] = {}
+    for point, text in found.errors().items():
+        if status[point] == Status.FAILED:
+            log.debug("failed: %s: %s", points.grid.describe(int(points.cells[point])), text)
+            alike.setdefault(text.partition("\n")[0], []).append(point)
+    for text, failed in alike.items():
+        where = points.grid.describe(int(points.cells[failed[0]]))
+        log.error("failed: %d distinct points, the first at %s: %s", len(failed), where, text)
+    log.error("to try failed points again, and go on: %s", resume_command(folder))
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGTERM into what Ctrl-C does."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def resume_command(folder: Path) -> str:
+    """Return the command that goes on with a run."""
+    short = os.path.relpath(folder)
+    return f"{_program()} resume={folder if short.startswith('..') else short}"
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "slabsweep" if name == "slabsweep" else "python -m sweep"
+
+
+def _one_line(error: BaseException) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split())
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+__all__ = ["RUN_FILE", "run"]
