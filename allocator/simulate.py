@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from allocator.point import GROUPS, Point, parse_group
 from allocator.results import Results, Status, stack
-from allocator.streams import Stream, scenario_key
+from allocator.streams import SCENARIO, Stream, scenario_key
 
 MODEL_VERSION = 1
 """Raised whenever the same point may give other results; known points of an older one are stale."""
@@ -73,24 +73,27 @@ def _lanes(
 ) -> tuple[list[Point], list[Stream]]:
     """Build the point and the random stream of each lane; equal points are built once."""
     points: dict[tuple[int, ...], Point] = {}
-    keys: dict[tuple[int, ...], int] = {}
+    scenarios: dict[tuple[int, ...], int] = {}
     lane_points, lane_streams = [], []
     for row, replicate in zip(tasks.index.tolist(), tasks.replicate.tolist(), strict=True):
         which = tuple(row)
+        chosen = dict(zip(GROUPS, row, strict=True))
         if which not in points:
-            chosen = dict(zip(GROUPS, which, strict=True))
             points[which] = Point.of(**{g: parsed[g][i] for g, i in chosen.items()})
-            keys[which] = scenario_key({g: tasks.tables[g][i] for g, i in chosen.items()})
+        scenario = tuple(chosen[group] for group in SCENARIO)
+        if scenario not in scenarios:
+            config = {group: tasks.tables[group][i] for group, i in chosen.items()}
+            scenarios[scenario] = scenario_key(effective(config))
         lane_points.append(points[which])
-        lane_streams.append(Stream(tasks.seed, keys[which], replicate))
+        lane_streams.append(Stream(tasks.seed, scenarios[scenario], replicate))
     return lane_points, lane_streams
 
 
 def _run(
     lanes: list[int], points: list[Point], streams: list[Stream]
 ) -> list[tuple[NDArray[np.int64], Results]]:
-    """Run lanes of one shape; if the batch fails, each lane on its own, to find the one to blame."""
-    workload = type(points[lanes[0]].workload)
+    """Run lanes of one shape; if the batch fails, each on its own, to find the one to blame."""
+    workload = points[lanes[0]].workload  # each lane's own parameters are in its point
     where = np.array(lanes, dtype=np.int64)
     try:
         part = workload.run([points[i] for i in lanes], [streams[i] for i in lanes])

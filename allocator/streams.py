@@ -17,6 +17,10 @@ def content_key(config: object) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
+SCENARIO = ("machine", "topology", "workload")
+"""Groups that choose what a kernel is put through."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stream:
     """The randomness of one lane.
@@ -40,5 +44,8 @@ class Stream:
 
 
 def scenario_key(groups: Mapping[str, object]) -> int:
-    """Return the key of what a kernel is put through: machine, topology and workload."""
-    return content_key({name: groups[name] for name in ("machine", "topology", "workload")})
+    """Return the key of what a kernel is put through: machine, topology and workload.
+
+    Groups that the workload ignores may be missing: they choose no traffic either.
+    """
+    return content_key({name: groups[name] for name in SCENARIO if name in groups})
