@@ -120,7 +120,7 @@ class MemoryMarks:
     ) -> None:
         self.policy = policy
         self.zones = list(zones)
-        self.types = tuple(dict.fromkeys(zone.zone for zone in zones))
+        self.types = tuple(sorted({zone.zone for zone in zones}, key=ZONE_TYPES.index))
         self.thp = thp
         self.scale = DEFAULT_SCALE if scale is None else scale
         self.fraction = fraction

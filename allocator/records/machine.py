@@ -5,7 +5,7 @@ from pathlib import Path
 
 from allocator.errors import ConfigError, PredictError
 from allocator.kernel import Kernel
-from allocator.kernels import PRESETS
+from allocator.kernels import PRESETS, kernel_from_config
 from allocator.pages.zones import ZONE_TYPES, ZoneSize
 from allocator.records.record import Record, Section, load
 from allocator.slabs.cache import CacheSpec
@@ -33,17 +33,25 @@ _FLAG_OF_FIELD = {
 def kernel_of(record: Record) -> Kernel:
     """Return the kernel preset that a record names, with the options it was built with.
 
+    `env.choices` may name choices in which the kernel differs from the preset, as in the `kernel`
+    group of a configuration.
+
     Raises
     ------
     PredictError
-        If no preset has that name.
+        If no preset has that name, or a choice is unknown.
     """
     if record.kernel not in PRESETS:
         source = f"{record.path}: " if record.path else ""
         known = ", ".join(PRESETS)
         raise PredictError(f"{source}kernel: found {record.kernel!r}, expected one of {known}")
-    kernel = PRESETS[record.kernel]
-    config = record.section("env").section("config", optional=True)
+    env = record.section("env")
+    try:
+        choices = env.section("choices", optional=True).values
+        kernel = kernel_from_config({"preset": record.kernel, **choices})
+    except ConfigError as error:
+        raise PredictError(f"{env.where}.choices: {error}") from None
+    config = env.section("config", optional=True)
     if "SLUB" in config and "SLUB_CPU_PARTIAL" not in config:
         return kernel.vary(kernel.name, kernel.follows, slab={"config_cpu_partial": False})
     return kernel

@@ -59,7 +59,7 @@ def memory_marks(record: Record, kernel: Kernel, topology: Topology) -> MemoryMa
     online = [len(cpus) for _, cpus, _ in nodes_of(record)]
     ratios = sysctl.integers("lowmem_reserve_ratio") if "lowmem_reserve_ratio" in sysctl else None
     fraction = sysctl.integer("percpu_pagelist_fraction", 0)
-    return MemoryMarks(
+    marks = MemoryMarks(
         kernel.page,
         before_init_memory_is_freed(zones_of(record), topology.page_size),
         page_size=topology.page_size,
@@ -70,6 +70,9 @@ def memory_marks(record: Record, kernel: Kernel, topology: Topology) -> MemoryMa
         scale=sysctl.optional_integer("watermark_scale_factor"),
         fraction=sysctl.integer("percpu_pagelist_high_fraction", fraction),
     )
+    if "min_free_kbytes" in sysctl:  # only where an administrator set it
+        marks.write("min_free_kbytes", str(sysctl.integer("min_free_kbytes")))
+    return marks
 
 
 def pageblock_order(env: Section, topology: Topology) -> int:

@@ -65,9 +65,14 @@ def compare_static(record: Record, predicted: Mapping[str, object]) -> Iterator[
     yield from _node_order(record, measured, predicted)
 
 
+def boot_share(managed: int) -> float:
+    """Return by which share marks of boot may differ, from the pages of all zones."""
+    return 0.01 + min(0.3, _INIT_MEMORY_PAGES / max(managed, 1))
+
+
 def _boot(record: Record, measured: Section, model: Section) -> Iterator[Comparison]:
     managed = sum(z.integer("managed") for z in record.section("given").sections("zones"))
-    share = 0.01 + min(0.3, _INIT_MEMORY_PAGES / max(managed, 1))
+    share = boot_share(managed)
     mine = _by_zone(model)
     for place, zone in _by_zone(measured).items():
         for key in _MARKS:
