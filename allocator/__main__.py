@@ -51,7 +51,7 @@ def _parser() -> _Parser:
     explain.add_argument("--min-order", type=int, help="slub_min_order")
     explain.add_argument("--min-objects", type=int, help="slub_min_objects")
     explain.add_argument("--debug", help="slub_debug, e.g. FZPU")
-    explain.add_argument("--json", action="store_true", help="JSON instead of lines of text")
+    explain.add_argument("--text", action="store_true", help="lines of text instead of JSON")
     explain.set_defaults(run=_explain)
 
     capture = commands.add_parser("capture", help="print a record of the running Linux machine")
@@ -89,7 +89,7 @@ def _explain(options: argparse.Namespace) -> int:
         min_objects=options.min_objects,
         debug=options.debug,
     )
-    print(json.dumps(report, indent=2) if options.json else "\n".join(lines(report)))
+    print("\n".join(lines(report)) if options.text else json.dumps(report, indent=2))
     return OK
 
 
