@@ -1,9 +1,8 @@
 """Compaction: whether it is worth trying, when it is put off, and what a run over a zone does.
 
-mm/compaction.c. A run works on pageblocks: a block whose used pages can all be moved is emptied
-into the free pages of Movable blocks above it. Simplifications: a block that also holds pages that
-cannot move is passed over (the kernel moves its other pages in vain), and the time of a run is
-counted in pages scanned and moved only.
+mm/compaction.c. A run works on pageblocks: what can be moved of a block goes into the free pages of
+Movable blocks above it, and if all could, the block is captured by the request. The time of a run
+is counted in pages scanned and moved only.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from allocator.pages import migratetype as mt
 from allocator.pages.buddy import Buddy
-from allocator.pages.lru import Lru, PageUse, Use
+from allocator.pages.lru import MOVABLE_USES, Lru, PageUse, Use
 from allocator.pages.policy import PagePolicy
 
 COSTLY_ORDER = 3
@@ -232,25 +231,27 @@ class Compactor:
         least
             Free pages that taking targets must leave (__isolate_free_page()).
         """
-        blocks = self._sources(sync=sync, movable=movable)
-        began = self.cached
-        room = self._room(least)
-        scanned = 0
-        size = self.use.buddy_size
-        for block in blocks.tolist():
+        began, size, scanned, looked, moved = self.cached, self.use.size, 0, 0, 0
+        for block in self._sources(sync=sync, movable=movable).tolist():
+            room = self._room(least)
+            if room <= 0:
+                break
             scanned += size
-            need = int(self.use.movable[block])
-            own = self._free_in(block)
-            if need + own < size or need > room - self._target_share(block, own):
+            need, own = int(self.use.movable[block]), self._free_in(block)
+            clean = need + own == size
+            if not clean and not sync:  # one page that cannot move spoils a block
                 self.skip[block] = True
                 continue
-            moved, looked = self._move(block, need)
-            if moved == need:
+            room -= own if self.buddy.block_type[block] == mt.MOVABLE else 0
+            done, seen = self._move(block, min(need, room))
+            looked += seen
+            moved += done
+            if clean and done == need:
                 self.cached = block + 1
                 return Outcome(self._take(block), False, scanned, looked, moved)
-            return Outcome(-1, False, scanned, looked, moved)
+            self.skip[block] = True
         self.cached = 0
-        return Outcome(-1, began == 0, scanned, min(room, scanned), 0)
+        return Outcome(-1, began == 0, scanned, looked, moved)
 
     def _sources(self, *, sync: bool, movable: bool) -> NDArray[np.int64]:
         """Pageblocks to try: partly free ones of the lower half first, then ascending."""
@@ -261,57 +262,52 @@ class Compactor:
         fit[: self.cached] = False
         found = np.flatnonzero(fit)
         half = (self.cached + len(types)) // 2
-        partly = self.use.movable[found] < self.use.buddy_size
+        partly = self.use.movable[found] < self.use.size
         return np.concatenate([found[partly & (found < half)], found[~partly | (found >= half)]])
 
     def _room(self, least: int) -> int:
         """Free pages in Movable blocks that may be filled."""
         small = sum(
-            len(self.buddy.lists[order][mt.MOVABLE]) << order
-            for order in range(self.use.order)
+            len(self.buddy.lists[order][mt.MOVABLE]) << order for order in range(self.use.order)
         )
         return max(0, min(small, self.buddy.free_pages - least))
 
     def _free_in(self, block: int) -> int:
-        size = self.use.buddy_size
+        size = self.use.size
         start = self.use.base + block * size
         pfns, orders = self.buddy.free_blocks_in(start, start + size)
         return int((1 << orders).sum()) if len(pfns) else 0
 
-    def _target_share(self, block: int, own: int) -> int:
-        return own if self.buddy.block_type[block] == mt.MOVABLE else 0
-
     def _move(self, block: int, need: int) -> tuple[int, int]:
-        """Move the used pages of a block into free pages elsewhere, the highest first."""
-        size = self.use.buddy_size
-        start = self.use.base + block * size
+        """Move used pages of a block, from its low end, into free pages above it.
+
+        Returns
+        -------
+        tuple
+            Pages moved, and pages that the free scanner looked at.
+        """
+        if need <= 0:
+            return 0, 0
+        start = self.use.base + block * self.use.size
         targets, looked = self._targets(start, need)
-        if len(targets) < need:
-            for pfn in targets.tolist():
-                self.buddy.free(pfn, 0, self.buddy.type_of(pfn))
-            return 0, looked
-        uses = self.use.of(start, size).copy()
-        free_pfns, orders = self.buddy.free_blocks_in(start, start + size)
-        held = np.ones(size, dtype=np.bool_)
-        for pfn, order in zip(free_pfns.tolist(), orders.tolist(), strict=True):
-            held[pfn - start : pfn - start + (1 << order)] = False
-        for use in (Use.CACHE, Use.DIRTY, Use.ANON):
-            pages = np.flatnonzero(held & (uses == use))
-            place, targets = targets[: len(pages)], targets[len(pages) :]
-            self._relocate(start + pages, place, use)
-        return need, looked
+        uses = self.use.of(start, self.use.size)
+        pages = np.flatnonzero(np.isin(uses, MOVABLE_USES))[: len(targets)]
+        old, of = start + pages, uses[pages]
+        for use in MOVABLE_USES:
+            self._relocate(old[of == use], np.sort(targets[of == use]), use)
+        for first, count in as_runs(old):
+            self.buddy.free_run(first, count, None)
+        return len(old), looked
 
     def _targets(self, source: int, need: int) -> tuple[NDArray[np.int64], int]:
         """Take free pages of Movable blocks off the lists, from the top of the zone down."""
-        size = self.use.buddy_size
+        size = self.use.size
         taken: list[NDArray[np.int64]] = []
         looked = 0
         for block in np.flatnonzero(self.buddy.block_type == mt.MOVABLE)[::-1].tolist():
             start = self.use.base + block * size
-            if need <= 0:
+            if need <= 0 or start <= source:
                 break
-            if start == source:
-                continue
             pfns, orders = self.buddy.free_blocks_in(start, start + size)
             small = orders < self.use.order
             looked += size
@@ -336,7 +332,7 @@ class Compactor:
 
     def _take(self, block: int) -> int:
         """Take what is free in an emptied block off the lists: the block is captured."""
-        size = self.use.buddy_size
+        size = self.use.size
         start = self.use.base + block * size
         pfns, orders = self.buddy.free_blocks_in(start, start + size)
         for pfn, order in zip(pfns.tolist(), orders.tolist(), strict=True):
@@ -359,7 +355,7 @@ class Compactor:
         old, new = movable[:count], free[:count]
         for pfn in np.sort(new).tolist():
             self._take_page(pfn)
-        uses = self.use.use[old - self.use.base]
+        uses = np.concatenate([self.use.of(start, pages) for start, pages in as_runs(old)])
         for use in (Use.CACHE, Use.DIRTY, Use.ANON):
             of = uses == use
             self._relocate(old[of], np.sort(new[of]), use)
@@ -370,11 +366,10 @@ class Compactor:
         return count
 
     def _movable_pages(self) -> NDArray[np.int64]:
-        size = self.use.buddy_size
+        size = self.use.size
         parts = [
-            np.flatnonzero(np.isin(self.use.use[b * size : (b + 1) * size], _MOVED))
-            + self.use.base + b * size
-            for b in np.flatnonzero(self.use.movable).tolist()
+            np.flatnonzero(np.isin(self.use.of(start, size), MOVABLE_USES)) + start
+            for start in (np.flatnonzero(self.use.movable) * size + self.use.base).tolist()
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
@@ -399,9 +394,6 @@ class Compactor:
                     self.buddy.put(half, rest, kind)
                 return
         raise LookupError(f"page {pfn} is not free")
-
-
-_MOVED = (Use.CACHE, Use.DIRTY, Use.ANON)
 
 
 def as_runs(pages: NDArray[np.int64]) -> list[tuple[int, int]]:

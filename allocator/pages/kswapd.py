@@ -5,9 +5,11 @@ gets between two of them depends on the machine. That is a parameter here, and w
 answer (a kernel that gives up at the first skipped compaction) the answer comes with a band.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
 
 from allocator.pages.compaction import Levels, gap, has_block
 from allocator.pages.lru import Lru
@@ -26,13 +28,14 @@ class Pace:
     """How fast kswapd is beside the requests that it works for."""
 
     pages: int
-    """Pages that it reclaims while a request takes its course (one huge page, or one round of the
-    slow path)."""
+    """Pages that it reclaims, in the mean, while a request takes its course (one huge page, or one
+    step of the slow path)."""
     delay: int = 1
     """Requests from waking it until it runs."""
-    shares_cpu: bool = False
-    """The machine has one CPU: woken after a long sleep, kswapd preempts the requester and finishes
-    its round; after that the requester has the CPU until it sleeps."""
+    slice_pages: int | None = None
+    """None: it has a CPU of its own. Else the machine has one CPU: woken after a long sleep, kswapd
+    preempts the requester for a time slice of this many pages, and then waits until the requester
+    sleeps."""
 
 
 class Watched(Levels, Protocol):
@@ -59,21 +62,25 @@ class Kswapd:
         Frees up to a number of the oldest pages; returns how many.
     pace
         Its speed.
+    jitter
+        Draws each interval's share evenly from 0 to twice the mean; None: always the mean.
     """
 
     def __init__(
         self,
         policy: PagePolicy,
-        zones: list[Watched],
+        zones: Sequence[Watched],
         lru: Lru,
         reclaim: Callable[[int], int],
         pace: Pace,
+        jitter: np.random.Generator | None = None,
     ) -> None:
         self._policy = policy
-        self._zones = zones
+        self._zones = list(zones)
         self._lru = lru
         self._reclaim = reclaim
         self.pace = pace
+        self._jitter = jitter
         self.awake = False
         self.wakes = 0
         """Times that it was woken from sleep (pageoutrun)."""
@@ -111,15 +118,15 @@ class Kswapd:
         """Let one request's time pass; return the pages reclaimed meanwhile."""
         if not self.awake:
             return 0
-        if self.pace.shares_cpu:
-            if not self._rested:
-                return 0
-            self._rested = False
-            return self.run(ENDLESS)
+        if self.pace.slice_pages is not None:
+            rested, self._rested = self._rested, False
+            return self.run(self.pace.slice_pages) if rested else 0
         if self._wait:
             self._wait -= 1
             return 0
-        return self.run(self.pace.pages)
+        if self._jitter is None:
+            return self.run(self.pace.pages)
+        return self.run(int(self._jitter.integers(2 * self.pace.pages, endpoint=True)))
 
     def rest(self) -> int:
         """Let enough time pass for it to finish its round and sleep."""

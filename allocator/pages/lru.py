@@ -34,8 +34,17 @@ class Use(IntEnum):
     """Part of a hugetlb page."""
 
 
+MOVABLE_USES = (Use.CACHE, Use.DIRTY, Use.ANON)
+"""Uses of pages that compaction can move."""
+
+_MIXED = 255  # a pageblock whose pages are told one by one
+
+
 class PageUse:
     """Uses of the pages of one zone.
+
+    A pageblock whose pages all have one use is one entry; only of the others is each page noted,
+    so that the cost of a large cache does not grow with its pages.
 
     Parameters
     ----------
@@ -47,11 +56,13 @@ class PageUse:
         self.buddy = buddy
         self.base = buddy.base
         self.order = buddy.pageblock_order
-        pages = len(buddy.block_type) << self.order
+        self.size = 1 << self.order
+        """Pages of a pageblock."""
+        blocks = len(buddy.block_type)
+        self._block: NDArray[np.uint8] = np.zeros(blocks, dtype=np.uint8)
         # np.zeros() takes untouched memory: pages that nobody used cost nothing
-        self.use: NDArray[np.uint8] = np.zeros(pages, dtype=np.uint8)
-        """(page,) `Use` of each page that is not free; meaningless for free pages."""
-        self.movable: NDArray[np.int32] = np.zeros(len(buddy.block_type), dtype=np.int32)
+        self._page: NDArray[np.uint8] = np.zeros(blocks << self.order, dtype=np.uint8)
+        self.movable: NDArray[np.int32] = np.zeros(blocks, dtype=np.int32)
         """(pageblock,) used pages that can be moved: cache, anonymous memory."""
         self.total: dict[Use, int] = dict.fromkeys(Use, 0)
         """Pages of each use (`OTHER` is not counted)."""
@@ -59,55 +70,93 @@ class PageUse:
 
     def set(self, start: int, pages: int, use: Use) -> None:
         """Say what a run of pages, free or without a use until now, is used for."""
-        first = start - self.base
-        self.use[first : first + pages] = use
+        self._write(start, pages, use)
         self.total[use] += pages
-        if use in _MOVABLE:
-            self._count(first, pages, 1)
+        if use in MOVABLE_USES:
+            self._count(start - self.base, pages, 1)
 
     def clear(self, start: int, pages: int, use: Use) -> None:
         """Take a use away from a run of pages that all had it."""
-        first = start - self.base
-        self.use[first : first + pages] = Use.OTHER
+        self._write(start, pages, Use.OTHER)
         self.total[use] -= pages
-        if use in _MOVABLE:
-            self._count(first, pages, -1)
+        if use in MOVABLE_USES:
+            self._count(start - self.base, pages, -1)
+
+    def of(self, start: int, pages: int) -> NDArray[np.uint8]:
+        """Return the use of each page of a run, (page,) uint8."""
+        first = start - self.base
+        block, last = first >> self.order, (first + pages - 1) >> self.order
+        if block == last and self._block[block] == _MIXED:
+            return self._page[first : first + pages]
+        out = np.repeat(self._block[block : last + 1], self.size)
+        out = out[first - block * self.size :][:pages]
+        for mixed in np.flatnonzero(self._block[block : last + 1] == _MIXED) + block:
+            low, high = max(first, mixed * self.size), (mixed + 1) * self.size
+            out[low - first : high - first] = self._page[low : min(high, first + pages)]
+        return out
+
+    def first_run(self, start: int, pages: int, use: Use) -> Run:
+        """Return the first run of pages of one use in a range; (-1, 0) if there is none."""
+        first = start - self.base
+        block, last = first >> self.order, (first + pages - 1) >> self.order
+        if (self._block[block : last + 1] == use).all():
+            return start, pages
+        found = self.of(start, pages) == use
+        if not found.any():
+            return -1, 0
+        at = int(found.argmax())
+        length = int((~found[at:]).argmax()) or pages - at
+        return start + at, length
+
+    def _write(self, start: int, pages: int, use: Use) -> None:
+        first = start - self.base
+        stop = first + pages
+        whole, end = -(-first >> self.order), stop >> self.order
+        if whole < end:
+            self._block[whole:end] = use
+            edges = ((first, whole * self.size), (end * self.size, stop))
+        else:
+            cut = min(whole * self.size, stop)
+            edges = ((first, cut), (cut, stop))
+        for low, high in edges:
+            if low < high:
+                self._write_edge(low, high, use)
+
+    def _write_edge(self, low: int, high: int, use: Use) -> None:
+        """Note the use of some pages of one pageblock."""
+        block = low >> self.order
+        if self._block[block] != _MIXED:
+            at = block * self.size
+            self._page[at : at + self.size] = self._block[block]
+            self._block[block] = _MIXED
+        self._page[low:high] = use
 
     def _count(self, first: int, pages: int, sign: int) -> None:
         block, last = first >> self.order, (first + pages - 1) >> self.order
-        size = 1 << self.order
         if block == last:
             self.movable[block] += sign * pages
             return
-        self.movable[block] += sign * ((block + 1) * size - first)
-        self.movable[last] += sign * (first + pages - last * size)
-        self.movable[block + 1 : last] += sign * size
-
-    def of(self, start: int, pages: int) -> NDArray[np.uint8]:
-        """Return the uses of a run of pages (a view)."""
-        return self.use[start - self.base : start - self.base + pages]
+        self.movable[block] += sign * ((block + 1) * self.size - first)
+        self.movable[last] += sign * (first + pages - last * self.size)
+        self.movable[block + 1 : last] += sign * self.size
 
     def movable_between(self, start: int, stop: int) -> int:
         """Count the used pages of a range that can be moved."""
-        free = sum(
-            (np.minimum(pfns + (1 << orders), stop) - np.maximum(pfns, start)).sum()
-            for pfns, orders in [self.buddy.free_blocks_in(start, stop)]
-        )
-        whole = start & (self.buddy_size - 1) == 0 and stop - start == self.buddy_size
-        if whole and free == self.buddy_size:
-            return 0
-        if whole:
+        if start & (self.size - 1) == 0 and stop - start == self.size:
             return int(self.movable[(start - self.base) >> self.order])
-        uses = self.of(start, stop - start)
-        return int(np.isin(uses, _MOVABLE).sum())
+        return int(np.isin(self.of(start, stop - start), MOVABLE_USES).sum())
 
-    @property
-    def buddy_size(self) -> int:
-        """Pages of a pageblock."""
-        return 1 << self.order
-
-
-_MOVABLE = (Use.CACHE, Use.DIRTY, Use.ANON)
+    def wash(self) -> int:
+        """Make all dirty cache clean; return the number of pages."""
+        pages = self.total[Use.DIRTY]
+        if pages:
+            self._block[self._block == Use.DIRTY] = Use.CACHE
+            for block in np.flatnonzero(self._block == _MIXED).tolist():
+                inside = self._page[block * self.size : (block + 1) * self.size]
+                inside[inside == Use.DIRTY] = Use.CACHE
+            self.total[Use.CACHE] += pages
+            self.total[Use.DIRTY] = 0
+        return pages
 
 
 class Lru:
@@ -131,9 +180,7 @@ class Lru:
     @property
     def pages(self) -> int:
         """Pages on the list, clean and dirty."""
-        return sum(
-            use.total[Use.CACHE] + use.total[Use.DIRTY] for _, _, use in self._uses
-        )
+        return sum(use.total[Use.CACHE] + use.total[Use.DIRTY] for _, _, use in self._uses)
 
     def uses_of(self, pfn: int) -> PageUse:
         """Return the uses of the zone that a page is in.
@@ -198,21 +245,14 @@ class Lru:
             yield here, length
 
     def _rotate(self, use: PageUse, start: int, count: int) -> int:
-        dirty = count > 0 and bool((use.of(start, count) == Use.DIRTY).any())
+        dirty = count > 0 and use.first_run(start, count, Use.DIRTY)[0] >= 0
         if dirty:
             self._runs.append((start, count))
         return int(dirty)
 
-    def cleaned(self) -> int:
+    def wash(self) -> int:
         """Let the flusher finish: all dirty cache becomes clean. Return the number of pages."""
-        written = 0
-        for _, _, use in self._uses:
-            if use.total[Use.DIRTY]:
-                use.use[use.use == Use.DIRTY] = Use.CACHE
-                written += use.total[Use.DIRTY]
-                use.total[Use.CACHE] += use.total[Use.DIRTY]
-                use.total[Use.DIRTY] = 0
-        return written
+        return sum(use.wash() for _, _, use in self._uses)
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -223,15 +263,7 @@ def _first_run(use: PageUse, start: int, count: int, want: int, whole: int) -> R
     if whole > 1:
         want = -(-(start + want) // whole) * whole - start
     look = min(count, want)
-    clean = use.of(start, look) == Use.CACHE
-    if clean.all():
-        return start, look
-    if not clean.any():
-        if look == count:
-            return -1, 0
-        clean = use.of(start, count) == Use.CACHE
-        if not clean.any():
-            return -1, 0
-    first = int(clean.argmax())
-    length = int((~clean[first:]).argmax()) or len(clean) - first
-    return start + first, min(length, want)
+    here, length = use.first_run(start, look, Use.CACHE)
+    if here < 0 and look < count:
+        here, length = use.first_run(start, count, Use.CACHE)
+    return here, min(length, want)

@@ -8,6 +8,8 @@ some hundreds of them per CPU on its per-CPU lists.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from allocator import gfp as gfp_bits
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.compaction import (
@@ -15,7 +17,6 @@ from allocator.pages.compaction import (
     Compactor,
     Suit,
     gap,
-    has_block,
     ready,
     suitable,
     target,
@@ -43,10 +44,17 @@ class Node:
         kswapd's speed.
     counters
         vmstat counters, added to.
+    jitter
+        Draws how far kswapd gets between two requests; None: always the mean.
     """
 
     def __init__(
-        self, policy: PagePolicy, zones: Sequence[Zone], pace: Pace, counters: dict[str, int]
+        self,
+        policy: PagePolicy,
+        zones: Sequence[Zone],
+        pace: Pace,
+        counters: dict[str, int],
+        jitter: np.random.Generator | None = None,
     ) -> None:
         self.policy = policy
         self.zones = list(zones)
@@ -58,7 +66,7 @@ class Node:
             zone.index: Compactor(policy, zone.buddy, self.uses[zone.index], self.lru)
             for zone in zones
         }
-        self.kswapd = Kswapd(policy, list(zones), self.lru, self._for_kswapd, pace)
+        self.kswapd = Kswapd(policy, zones, self.lru, self._for_kswapd, pace, jitter)
 
     def zone_at(self, pfn: int) -> Zone:
         """Return the zone that a page is in."""
@@ -152,9 +160,18 @@ class Reclaimer:
         The machine's page allocator; its counters are added to.
     pace
         kswapd's speed.
+    jitter
+        Draws how far kswapd gets between two requests; None: always the mean.
     """
 
-    def __init__(self, allocator: PageAllocator, pace: Pace) -> None:
+    still = False
+
+    def __init__(
+        self,
+        allocator: PageAllocator,
+        pace: Pace,
+        jitter: np.random.Generator | None = None,
+    ) -> None:
         self.allocator = allocator
         self.policy = allocator.policy
         self.counters = allocator.counters
@@ -162,7 +179,9 @@ class Reclaimer:
         for zone in allocator.zones:
             by_node.setdefault(zone.node, []).append(zone)
         self.nodes = {
-            node: Node(self.policy, sorted(zones, key=lambda z: z.index), pace, self.counters)
+            node: Node(
+                self.policy, sorted(zones, key=lambda z: z.index), pace, self.counters, jitter
+            )
             for node, zones in by_node.items()
         }
 
@@ -192,8 +211,7 @@ class Reclaimer:
         int
             Pages freed; 1 if a zone was left to compaction; 0 if nothing could be done.
         """
-        order, highest = request.order, request.highest
-        name = f"allocstall_{gfp_bits.ZONES[highest].lower()}"
+        name = f"allocstall_{gfp_bits.ZONES[request.highest].lower()}"
         self.counters[name] = self.counters.get(name, 0) + 1
         self.tick()
         retry = bool(request.gfp & gfp_bits.RETRY_MAYFAIL)
@@ -206,7 +224,7 @@ class Reclaimer:
                 return max(total, 1)
             if not any(self.nodes[zone.node].lru.pages for zone in request.zonelist):
                 break
-        return total if order >= 0 and highest >= 0 else 0
+        return total
 
     def _shrink_zones(
         self, request: Request, priority: int, compacts: bool, retry: bool
@@ -223,9 +241,7 @@ class Reclaimer:
             if zone.node not in seen:
                 seen.add(zone.node)
                 node = self.nodes[zone.node]
-                freed += node.shrink(
-                    request.order, request.highest, priority, retry_mayfail=retry
-                )
+                freed += node.shrink(request.order, request.highest, priority, retry_mayfail=retry)
         return left, freed
 
     def direct_compact(self, request: Request, priority: Priority) -> tuple[CompactResult, int]:
@@ -270,7 +286,6 @@ class Reclaimer:
         )
         self._count_run(outcome.scanned, outcome.free_scanned, outcome.migrated)
         if outcome.block >= 0:
-            zone.recount()
             defer.succeeded(request.order, allocated=True)
             return CompactResult.SUCCESS, outcome.block
         if priority is not Priority.ASYNC:
@@ -293,7 +308,6 @@ class Reclaimer:
         for node in self.nodes.values():
             for zone in node.zones:
                 pages = node.compactors[zone.index].whole_zone()
-                zone.recount()
                 moved += pages
         self._count_run(0, 0, moved)
         return moved
@@ -301,6 +315,3 @@ class Reclaimer:
     def drop_caches(self) -> int:
         """Write vm.drop_caches: free all clean cache. Return the pages freed."""
         return sum(node.take(node.lru.pages) for node in self.nodes.values())
-
-
-__all__ = ["Node", "Pace", "Reclaimer", "has_block"]

@@ -36,16 +36,22 @@ class ZoneCounts:
     """(order, type) int64: free blocks."""
     blocks: Counts
     """(type,) int64: pageblocks."""
-    pure_before: int
-    """Wholly free pageblocks before the cache was filled."""
     cache: int
     """Pages of cache in the zone."""
+    mixed: int
+    """Pages of this cache that took small free blocks, in pageblocks that hold other memory too."""
+    hidden: int
+    """Free pages on per-CPU lists: in use for all that the counts tell."""
     reclaimed: int
     """Pages of this cache that were given back, and taken again, while it was filled."""
     moved: int
     """Pages in use that can be moved but not reclaimed (anonymous memory, tmpfs)."""
     movable_cache: bool
     """The cache is a file's; a block device's is allocated as Unmovable."""
+
+
+_CROWDED = 128
+"""Free pages of a pageblock beyond which free blocks are laid next to each other."""
 
 
 @dataclass(slots=True)
@@ -58,6 +64,8 @@ class Placed:
     """Cache that took the place of reclaimed pages."""
     moved: list[Run] = field(default_factory=list)
     """Pages that can only be moved."""
+    hidden: list[Run] = field(default_factory=list)
+    """Free pages on per-CPU lists."""
 
 
 @dataclass(slots=True)
@@ -83,7 +91,7 @@ class _Block:
         return True
 
     def used(self) -> list[Run]:
-        """Runs of pages that are in use, ascending."""
+        """Return the runs of pages that are in use, ascending."""
         runs, at = [], self.start
         for pfn, order in sorted(self.pieces):
             if pfn > at:
@@ -171,11 +179,7 @@ def _cache_blocks(
     counts: ZoneCounts, used: Mapping[int, list[_Block]], own: int, size: int
 ) -> list[_Block]:
     """Choose the pageblocks that hold nothing but cache, in the order of the fill."""
-    pure_now = sum(
-        int(counts.free[have].sum()) << (have - (size.bit_length() - 1))
-        for have in range(size.bit_length() - 1, counts.free.shape[0])
-    )
-    number = max(0, min(counts.pure_before - pure_now, -(-counts.cache // size)))
+    number = max(0, counts.cache - counts.mixed) // size
     pool = [b for b in used[own] if b.size == size]
     if own != mt.MOVABLE:
         pool = [b for b in used[mt.MOVABLE] if b.size == size][::-1] + pool
@@ -218,7 +222,7 @@ def _spread(blocks: list[_Block], order: int, number: int) -> None:
     """Lay free blocks of one order evenly over pageblocks."""
     if not blocks:
         return
-    dense = False
+    dense = sum(block.held for block in blocks) + (number << order) > len(blocks) * _CROWDED
     while number > 0:
         laid = 0
         for block in sorted(blocks, key=lambda b: b.held):
@@ -242,7 +246,7 @@ def _ages(
     out = Placed()
     in_blocks = [block.used() for block in cached]
     left = counts.cache - sum(pages for runs in in_blocks for _, pages in runs)
-    mixed = _cut(_runs(old.get(own, [])), left)
+    mixed = _shared(_runs(old.get(own, [])), left)
     outside = sum(pages for _, pages in mixed)
     given = counts.reclaimed % counts.cache if counts.cache else 0
     if given >= outside:  # the mixed part has been replaced, and the first cache blocks
@@ -253,9 +257,39 @@ def _ages(
         out.older = _after(mixed, given) + [run for runs in in_blocks for run in runs]
     rest = _runs(old.get(mt.MOVABLE, []))
     if own == mt.MOVABLE:
-        rest = _after(rest, outside)
+        rest = _without(rest, mixed)
     out.moved = _cut(rest, counts.moved)
+    others = _after(rest, counts.moved)
+    for kind in (mt.UNMOVABLE, mt.RECLAIMABLE):
+        runs = _runs(old.get(kind, []))
+        others += _without(runs, mixed) if kind == own else runs
+    out.hidden = _shared(others, counts.hidden)
     return out
+
+
+def _shared(runs: list[Run], pages: int) -> list[Run]:
+    """Give each run of used pages its share of some cache; the rest stays the kernel's."""
+    total = sum(count for _, count in runs)
+    if not total:
+        return []
+    out, before, given = [], 0, 0
+    for start, count in runs:
+        before += count
+        share = min(pages, total) * before // total - given
+        given += share
+        if share:
+            out.append((start, share))
+    return out
+
+
+def _without(runs: list[Run], taken: list[Run]) -> list[Run]:
+    """Return runs without the beginnings that were taken of them."""
+    gone = dict(taken)
+    return [
+        (start + gone.get(start, 0), count - gone.get(start, 0))
+        for start, count in runs
+        if count > gone.get(start, 0)
+    ]
 
 
 def _runs(blocks: list[_Block]) -> list[Run]:
