@@ -1,0 +1,98 @@
+"""The slabs of a batch: a growing structure of arrays with recycled numbers.
+
+`word` holds what a slab's freelist-and-counters word tells, packed so that one gather answers most
+questions: the low 16 bits are the objects on slab.freelist, a flag above tells where the slab is.
+A word of 0 is a full slab on no list, whose first free object makes it partial.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FREE = 0xFFFF
+"""Mask of the objects on slab.freelist. Those on a CPU's freelist count as in use."""
+CPU = 1 << 16
+"""The slab is some CPU's cpu slab."""
+PARTIAL = 1 << 17
+"""The slab is on some CPU's partial list."""
+LISTED = 1 << 18
+"""The slab is on its node's partial list."""
+LOST = 1 << 19
+"""The slab has free objects and is on no list: leaked by "Delay freezing" RFC v1."""
+HELD = 1 << 20
+"""The slab is being emptied or filled by a CPU (7.x refill); for no longer than a call."""
+PLACE = CPU | PARTIAL | LISTED | LOST | HELD
+"""Mask of the flags."""
+
+NONE = 0
+"""Number of no slab; its word stays 0 and its list entry nowhere."""
+
+
+class SlabPool:
+    """Slabs by number, (slab,) each."""
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.word: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """Free objects and place."""
+        self.objects: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """Objects of the slab, by the order it really has; 0: the number is not in use."""
+        self.home: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """row * nodes + node: the node list it belongs to."""
+        self.position: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """Place in its node list while LISTED."""
+        self.page: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        """Handle of its pages in the page source."""
+        self.pobjects: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """Objects counted on the cpu partial list up to here when it was pushed (until 5.15)."""
+        self.toucher: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """CPU that last changed the word, -1 for none (kept for events only)."""
+        self._spare: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self._nr_spare = 0
+        self._fresh = 1
+
+    @property
+    def used(self) -> int:
+        """One more than the largest number ever given."""
+        return self._fresh
+
+    @property
+    def live(self) -> int:
+        """Number of slabs in use."""
+        return self._fresh - 1 - self._nr_spare
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """Return `count` unused numbers, the last given back first."""
+        recycled = min(count, self._nr_spare)
+        top = self._nr_spare
+        numbers = self._spare[top - recycled : top][::-1]
+        self._nr_spare = top - recycled
+        if recycled == count:
+            return numbers.copy()
+        fresh = np.arange(self._fresh, self._fresh + count - recycled)
+        self._fresh += count - recycled
+        if self._fresh > len(self.word):
+            self._grow(self._fresh)
+        return np.concatenate((numbers, fresh))
+
+    def give(self, slabs: NDArray[np.int64]) -> None:
+        """Take numbers back."""
+        self.word[slabs] = 0
+        self.objects[slabs] = 0
+        end = self._nr_spare + len(slabs)
+        self._spare[self._nr_spare : end] = slabs
+        self._nr_spare = end
+
+    def nbytes(self) -> int:
+        """Return the memory of all arrays, bytes."""
+        arrays = (self.word, self.objects, self.home, self.position, self.page, self._spare)
+        return sum(a.nbytes for a in (*arrays, self.pobjects, self.toucher))
+
+    def _grow(self, needed: int) -> None:
+        capacity = max(needed, len(self.word) + len(self.word) // 2)
+        for name in ("word", "objects", "home", "position", "page", "pobjects", "toucher"):
+            old = getattr(self, name)
+            new = np.zeros(capacity, dtype=old.dtype)
+            new[: len(old)] = old
+            setattr(self, name, new)
+        spare = np.zeros(capacity, dtype=np.int64)
+        spare[: len(self._spare)] = self._spare
+        self._spare = spare

@@ -1,0 +1,168 @@
+"""SLUB for many caches at once: the vectorised engine and what it promises.
+
+A *row* is one cache of one lane; rows do not influence each other except through the pages of
+their lane. Requests are arrays over (row, cpu); answers are runs (request, slab, objects).
+
+    slub = Slub(policy, rows, places, source)
+    runs = slub.alloc(row, cpu, count)              # one burst per (row, cpu)
+    slub.free(row, cpu, slab, count)                # runs go back, any number per CPU
+
+One call is one window. The order of requests is that of the arrays, or (clock, cpu) if `clock` is
+given. Frees are executed as if one after another in that order. Allocations run by themselves
+until they must touch something shared; then they wait for the phase of its kind (`Stage`: a slab
+is put on a node list, slabs are taken from the local list, from other nodes' lists, made new),
+where they are served in order, one action each; rounds of phases repeat until all are done. With
+one active CPU that is plain sequential execution.
+
+A request whose runs add up to less than its count met the end of memory, as a kernel's would.
+
+Counters: `statistics.stats[Stat.X, row]`, `.list_locks[row * nodes + node]`. With `record=True`
+`events` tells after each call who took which list_lock for how many slabs, which slabs' words
+changed hands, and which slabs were made or given back (`allocator.slabs.events`).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allocator import gfp as flags
+from allocator.pages.source import PageSource
+from allocator.slabs import cpu as cpu_slabs
+from allocator.slabs import free as frees
+from allocator.slabs.events import Events
+from allocator.slabs.places import Places
+from allocator.slabs.policy import SlabPolicy
+from allocator.slabs.rows import Rows
+from allocator.slabs.state import Draws, State
+from allocator.slabs.statistics import Statistics
+from allocator.slabs.window import Runs, Window
+
+Ints = NDArray[np.int64]
+
+GFP_KERNEL = flags.DIRECT_RECLAIM | flags.KSWAPD_RECLAIM | flags.IO | flags.FS
+"""Flags of a request that names none."""
+
+
+class Slub:
+    """The engine.
+
+    Parameters
+    ----------
+    policy
+        The kernel, the same for all rows.
+    rows
+        Parameters of each row.
+    places
+        CPUs and nodes of each row.
+    source
+        Where new slabs get their pages.
+    draws
+        `draws(row, number)`, 0..1023: the draw of get_any_partial(); None: it always goes on.
+    record
+        Keep the events of each call.
+    """
+
+    def __init__(
+        self,
+        policy: SlabPolicy,
+        rows: Rows,
+        places: Places,
+        source: PageSource,
+        *,
+        draws: Draws | None = None,
+        record: bool = False,
+    ) -> None:
+        self.state = State(policy, rows, places, source, draws=draws, record=record)
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counters since the start."""
+        return self.state.statistics
+
+    @property
+    def events(self) -> Events:
+        """Events of the last call."""
+        return self.state.events
+
+    def alloc(
+        self,
+        row: Ints,
+        cpu: Ints,
+        count: Ints,
+        *,
+        node: Ints | None = None,
+        gfp: Ints | int = GFP_KERNEL,
+        clock: Ints | None = None,
+    ) -> Runs:
+        """Allocate `count` objects one by one for each request (kmem_cache_alloc()).
+
+        Parameters
+        ----------
+        row, cpu
+            (n,) who asks; at most one request for each pair.
+        count
+            (n,) objects, 0 or more.
+        node
+            (n,) node named, -1 for none.
+        gfp
+            (n,) or one: flags as in `allocator.gfp`.
+        clock
+            (n,) time of each CPU; None: the arrays are in order already.
+
+        Returns
+        -------
+        Runs
+            What was handed out; `request` counts in the arrays given.
+        """
+        self.state.events.clear()
+        order = _order(clock, cpu)
+        place = row * self.state.nr_cpus + cpu
+        window = Window(
+            _sorted(place, order),
+            _sorted(row, order),
+            _sorted(count, order),
+            None if node is None else _sorted(node, order),
+            _sorted(np.broadcast_to(np.asarray(gfp, dtype=np.int64), place.shape), order),
+        )
+        cpu_slabs.alloc(self.state, window)
+        return _renumbered(window.runs(), order)
+
+    def free(
+        self,
+        row: Ints,
+        cpu: Ints,
+        slab: Ints,
+        count: NDArray[np.integer],
+        *,
+        clock: Ints | None = None,
+    ) -> None:
+        """Free runs of objects, each object by itself (kmem_cache_free()).
+
+        Parameters
+        ----------
+        row, cpu
+            (n,) who frees; any number for each pair.
+        slab
+            (n,) slab of the run.
+        count
+            (n,) objects, 1 or more.
+        clock
+            (n,) time of each free; None: the arrays are in order already.
+        """
+        self.state.events.clear()
+        order = _order(clock, cpu)
+        place = row * self.state.nr_cpus + cpu
+        frees.free(self.state, _sorted(place, order), _sorted(slab, order), _sorted(count, order))
+
+
+def _order(clock: Ints | None, cpu: Ints) -> Ints | None:
+    """Return the order of requests, or None if it is that of the arrays."""
+    return None if clock is None else np.lexsort((cpu, clock))
+
+
+def _sorted(values: NDArray[np.integer], order: Ints | None) -> Ints:
+    chosen = values if order is None else values[order]
+    return chosen.astype(np.int64, copy=False)
+
+
+def _renumbered(runs: Runs, order: Ints | None) -> Runs:
+    return runs if order is None else Runs(order[runs.request], runs.slab, runs.count)
