@@ -165,8 +165,7 @@ def _in_folder(
 
 def _verified(points: Points, request: Request, composer: Composer) -> Points:
     """Compose a sample of points in full; if the shortcut fails, find all points anew."""
-    replicates = request.grid.replicates
-    cells = np.unique(points.cells // replicates)
+    cells = points.without_replicates()
     rng = np.random.default_rng(0)
     chosen = rng.choice(cells, min(VERIFIED_CELLS, cells.size), replace=False)
     tables = verified(composer, request.fixed, request.grid, points.tables, chosen)
@@ -359,7 +358,7 @@ def _say_failures(points: Points, found: Located, folder: Path) -> None:
     """List failures by what went wrong; the log has each of them."""
     status = found.status()
     alike: dict[str, list[int]] = {}
-    for point, text in found.errors().items():
+    for point, text in sorted(found.errors().items()):
         if status[point] == Status.FAILED:
             log.debug("failed: %s: %s", points.grid.describe(int(points.cells[point])), text)
             alike.setdefault(text.partition("\n")[0], []).append(point)

@@ -28,9 +28,11 @@ def check_points(points: Points) -> None:
     columns = {}
     for group in GROUPS:
         columns[group] = points.entries(cells, group)
+        used = np.unique(columns[group])
+        configs = points.tables[group].entries(used)
         parsed[group] = {
-            number: parse_group(group, points.tables[group].entry(number))
-            for number in np.unique(columns[group]).tolist()
+            number: parse_group(group, config)
+            for number, config in zip(used.tolist(), configs, strict=True)
         }
     rows = np.stack([columns[group] for group in GROUPS], axis=1)
     rows, first = np.unique(rows, axis=0, return_index=True)
@@ -47,17 +49,16 @@ def check_points(points: Points) -> None:
 def cells_to_check(points: Points) -> NDArray[np.int64]:
     """Return the cells that `check_points` looks at: all of a small grid, else a sample."""
     replicates = points.grid.replicates
-    cells = np.unique(points.cells // replicates) * replicates
+    cells = points.without_replicates() * replicates
     if cells.size <= MOST_CHECKED:
         return cells
     rng = np.random.default_rng(0)
     chosen = [rng.choice(cells, MOST_CHECKED, replace=False)]
     where = np.unravel_index(cells, points.grid.shape)
-    for dim, index in zip(points.grid.dims, where[:-1], strict=True):
+    for index in where[:-1]:  # with return_index, unique() sorts and does not hash: faster here
         values, first = np.unique(index, return_index=True)
         keep = np.linspace(0, values.size - 1, min(values.size, MOST_CHECKED)).astype(np.int64)
         chosen.append(cells[first[np.unique(keep)]])
-        del dim
     return np.unique(np.concatenate(chosen))
 
 

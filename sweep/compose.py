@@ -97,15 +97,21 @@ class GroupTable:
 
     def entry(self, number: int) -> dict[str, object]:
         """Return the configuration of one entry."""
-        where = np.unravel_index(number, self.sizes) if self.sizes else ()
-        place = dict(zip(self.dims, (int(i) for i in where), strict=True))
-        base = 0
+        return self.entries(np.array([number], dtype=np.int64))[0]
+
+    def entries(self, numbers: NDArray[np.int64]) -> list[dict[str, object]]:
+        """Return the configurations of entries."""
+        places = np.unravel_index(numbers, self.sizes) if self.sizes else ()
+        where = dict(zip(self.dims, places, strict=True))
+        which: NDArray[np.int64] = np.zeros(numbers.shape, dtype=np.int64)
         for dim in self.composed_dims:
-            base = base * self.sizes[self.dims.index(dim)] + place[dim]
-        config = dict(self.bases[base])
+            which = which * self.sizes[self.dims.index(dim)] + where[dim]
+        configs = [dict(self.bases[number]) for number in which.reshape(-1).tolist()]
         for dim, axis in self.plain:
-            _put(config, _path(axis), axis.values[place[dim]])
-        return config
+            path, values = _path(axis), axis.values
+            for config, place in zip(configs, where[dim].tolist(), strict=True):
+                _put(config, path, values[place])
+        return configs
 
     def base(self, where: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the composed configuration of each point, as `numbers` does the entry."""

@@ -13,9 +13,9 @@ the number of variables.
 
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,19 @@ STATUSES = ("ok", "oom", "failed", "pending", "excluded")
 BLOCK_BYTES = 96 << 20
 """Cells of variables that are filled at a time, in bytes."""
 
-COMPRESS_BELOW = 64 << 20
-"""Bytes of a variable up to which it is compressed; see tests/benchmarks/bench_storage.py."""
+WORTH = 2.0
+"""Ratio from which a variable is compressed.
 
-CHUNK_BYTES = 4 << 20
-"""Largest chunk of a variable in the file, before compression."""
+zlib takes 30 MB/s on noisy floats and saves 10 to 20 % of them; on counters it takes several times
+that and saves most. So a sample of each variable decides (tests/benchmarks/bench_storage.py). zlib
+and not zstd, since every reader of netCDF4 has it.
+"""
+
+SAMPLE = 8192
+"""Values of that sample."""
+
+CHUNK_BYTES = 1 << 20
+"""Largest chunk of a compressed variable, before compression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,13 +133,9 @@ def write_dataset(
         _write_coordinates(file, grid)
         counts = _write_status(file, points, found)
         written = layouts(columns)
-        for group, members in groupby(written, key=lambda layout: layout.group):
-            home = file if group == "" else file.createGroup(group)
-            listed = list(members)
-            if group != "":
-                _write_labels(home, group, listed[0].labels)
-            for layout in listed:
-                _create(home, grid, layout)
+        for layout in written:
+            if layout.group != "" and layout.group not in file.groups:
+                _write_labels(file.createGroup(layout.group), layout.group, layout.labels)
         for block in blocks(written, grid.size):
             _fill(file, block, points, found)
     return counts
@@ -170,9 +174,11 @@ def _fill(file: Any, block: Sequence[tuple[Layout, slice]], points: Points, foun
     shape, cell = points.grid.shape, points.point_of_cell
     missing = cell < 0
     for (layout, part), array in zip(block, values, strict=True):
-        home = file if layout.group == "" else file[layout.group]
         cells = array[:, cell]
         cells[:, missing] = blank(layout)
+        home = file if layout.group == "" else file[layout.group]
+        if part.start == 0:
+            _create(home, points.grid, layout, compressed=_is_worth(cells[0]))
         if layout.group == "":
             home[layout.name][...] = cells[0].reshape(shape)
         else:
@@ -231,7 +237,7 @@ def _write_labels(home: Any, group: str, labels: Sequence[str]) -> None:
 def _write_status(file: Any, points: Points, found: Located) -> dict[str, int]:
     grid, cell = points.grid, points.point_of_cell
     status = np.where(cell >= 0, found.status()[cell], EXCLUDED).astype(np.int8)
-    options = _storage(grid.shape, 1)
+    options = _compressed(grid.shape, 1)
     variable = file.createVariable("status", "i1", grid.names, fill_value=False, **options)
     variable[...] = status.reshape(grid.shape)
     variable.setncatts(
@@ -252,7 +258,7 @@ def _write_status(file: Any, points: Points, found: Located) -> dict[str, int]:
     return dict(zip(STATUSES, counts.tolist(), strict=True))
 
 
-def _create(home: Any, grid: Grid, layout: Layout) -> None:
+def _create(home: Any, grid: Grid, layout: Layout, *, compressed: bool) -> None:
     dims, shape = grid.names, grid.shape
     known = SCALARS
     if layout.group != "":
@@ -260,17 +266,22 @@ def _create(home: Any, grid: Grid, layout: Layout) -> None:
         shape = (*shape, len(layout.labels))
         known = TABLES.get(layout.group, {})
     fill = np.nan if layout.dtype == "f8" else False
-    options = _storage(shape, 8)
+    options = _compressed(shape, 8) if compressed else {"contiguous": True}
     variable = home.createVariable(layout.name, layout.dtype, dims, fill_value=fill, **options)
     meaning = known.get(layout.name, Variable("1", layout.name))
     variable.setncatts({"units": meaning.units, "long_name": meaning.long_name})
 
 
-def _storage(shape: Sequence[int], itemsize: int) -> dict[str, object]:
-    """Return how a variable is stored: compressed if it is small enough for that to be quick."""
-    size = int(np.prod(shape, dtype=np.int64)) * itemsize
-    if size > COMPRESS_BELOW:
-        return {"contiguous": True}
+def _is_worth(values: NDArray[Any]) -> bool:
+    """Return whether a variable is worth compressing, from a sample of its values."""
+    middle = max(0, values.size // 2 - SAMPLE // 2)
+    sample = np.ascontiguousarray(values[middle : middle + SAMPLE])
+    shuffled = sample.view(np.uint8).reshape(-1, sample.itemsize).T.tobytes()
+    return len(shuffled) > WORTH * len(zlib.compress(shuffled, 1))
+
+
+def _compressed(shape: Sequence[int], itemsize: int) -> dict[str, object]:
+    """Return how a compressed variable is stored."""
     chunks = list(shape)
     for place in range(len(chunks)):
         size = int(np.prod(chunks, dtype=np.int64)) * itemsize

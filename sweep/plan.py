@@ -136,7 +136,7 @@ class Planner:
         self._points, ranked = points[order], kinds[order]
         found, starts = np.unique(ranked, return_index=True)
         ends = [*starts.tolist()[1:], len(ranked)]
-        self._left = {
+        self._left: dict[int, list[int]] = {
             kind: [first, end]
             for kind, first, end in zip(
                 found.tolist(), starts.tolist(), ends, strict=len(ranked) > 0
@@ -204,21 +204,18 @@ class Planner:
         """Return a class that has not been probed yet, else one whose times are known."""
         if not self._left:
             return None
-        return min(
-            self._left,
-            key=lambda kind: (
-                not (self._costs[kind].times or self._asked[kind] < len(PROBES)),
-                self._asked[kind] >= len(PROBES),
-                -self._remaining_seconds(kind),
-            ),
-        )
+        return min(self._left, key=self._urgency)
+
+    def _urgency(self, kind: int) -> tuple[bool, bool, float]:
+        """Return a key: classes to probe come first, then known ones, the longest first."""
+        asked = self._asked[kind] >= len(PROBES)
+        unknown = asked and not self._costs[kind].times
+        return unknown, asked, -self._remaining_seconds(kind)
 
     def _remaining_seconds(self, kind: int) -> float:
         first, end = self._left[kind]
-        if not self._costs[kind].times:
-            return 0.0
-        fixed, per_point = self._costs[kind].fit()
-        return fixed + per_point * (end - first)
+        fixed, per_point = self._costs[kind].fit() if self._costs[kind].times else (0.0, 0.0)
+        return float(fixed + per_point * (end - first))
 
     def _size(self, kind: int, left: int) -> int:
         if self._fixed_size is not None:

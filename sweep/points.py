@@ -48,6 +48,11 @@ class Points:
         where = np.unravel_index(cells, self.grid.shape)
         return np.array(self.seeds, dtype=np.int64)[where[self.grid.place("seed")]]
 
+    def without_replicates(self) -> NDArray[np.int64]:
+        """Return flat numbers of the distinct points, replicates taken together, ascending."""
+        numbers: NDArray[np.int64] = self.cells // self.grid.replicates
+        return numbers[np.diff(numbers, prepend=-1) != 0]
+
     def entries(self, cells: NDArray[np.int64], group: str) -> NDArray[np.int64]:
         """Return which entry of a group each cell uses, (cell,)."""
         return self.tables[group].numbers(_where(self.grid, cells)[:-1] or [np.zeros_like(cells)])
@@ -60,14 +65,14 @@ class Points:
         ValueError
             If the cells have several seeds.
         """
-        seeds = np.unique(self.seed_of(cells))
-        if seeds.size != 1:
-            raise ValueError(f"cells of one seed expected, found seeds {seeds.tolist()}")
+        seeds = self.seed_of(cells)
+        if (seeds != seeds[0]).any():
+            raise ValueError(f"cells of one seed expected, found seeds {set(seeds.tolist())}")
         index = np.empty((cells.size, len(GROUPS)), dtype=np.int64)
         tables = {}
         for column, group in enumerate(GROUPS):
             used, index[:, column] = np.unique(self.entries(cells, group), return_inverse=True)
-            tables[group] = [self.tables[group].entry(number) for number in used.tolist()]
+            tables[group] = self.tables[group].entries(used)
         replicate = _where(self.grid, cells)[-1]
         return Tasks(tables=tables, index=index, replicate=replicate, seed=int(seeds[0]))
 

@@ -113,6 +113,8 @@ class Runner:
         if done.results is not None:
             planner.tell(chunk, done.seconds)
             self.tally.busy_seconds += done.seconds
+            if done.text:
+                log.debug("the model raised in chunk %d: %s", chunk.number, done.text)
             bad = int(np.count_nonzero(done.results.status == Status.FAILED))
             self._found.add(chunk.points, self._journal.write(self._keys(chunk), done.results))
             log.debug(
@@ -132,7 +134,7 @@ class Runner:
             if not planner.died(chunk):
                 self._give_up(chunk, MADE_UP_TEXT, progress)
         else:
-            log.debug("the model raised on %d points: %s", chunk.points.size, done.text)
+            log.warning("a task of %d points is split: %s", chunk.points.size, done.text)
             if chunk.points.size > 1:
                 planner.split(chunk)
             else:

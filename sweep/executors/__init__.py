@@ -13,7 +13,7 @@ class Fault(Enum):
     """Why a task gave no results."""
 
     ERROR = "error"
-    """The model raised: a batch that cannot be simulated as a whole."""
+    """The task could not be sent, or its results not be brought back."""
     DIED = "died"
     """The worker process died (killed, out of memory, a crash in native code)."""
     LOST = "lost"
@@ -33,7 +33,7 @@ class Done:
     fault: Fault | None = None
     """Why there are no results."""
     text: str = ""
-    """What the fault said, with a traceback if there is one."""
+    """What the fault said, or the traceback of what the model raised on the way to the results."""
 
 
 class Executor(Protocol):

@@ -3,7 +3,7 @@
 from collections import deque
 
 from allocator.simulate import Tasks
-from sweep.executors import Done, Fault
+from sweep.executors import Done
 from sweep.executors.worker import work
 
 
@@ -27,8 +27,7 @@ class InlineExecutor:
             return []
         number, tasks = self._waiting.popleft()
         results, seconds, text = work(tasks)
-        fault = None if results is not None else Fault.ERROR
-        return [Done(number=number, results=results, seconds=seconds, fault=fault, text=text)]
+        return [Done(number=number, results=results, seconds=seconds, text=text)]
 
     def close(self) -> None:
         """Forget queued tasks."""

@@ -52,7 +52,8 @@ class RayExecutor:
         self._looked = 0.0
         self.start_seconds = 0.0
         """How long Ray took to start."""
-        self._thread = threading.Thread(target=self._start, name="ray-start", daemon=True)
+        self._started, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._start, name="ray", daemon=True)
         self._thread.start()
 
     def workers(self) -> int:
@@ -60,9 +61,12 @@ class RayExecutor:
         self._wait()
         if not self._local and time.monotonic() - self._looked > LOOK_AGAIN:
             self._looked = time.monotonic()
-            found = int(self._ray.cluster_resources().get("CPU", 1))
-            self._workers = max(1, min(found, self._settings.cpus or found))
+            self._workers = self._cpus()
         return self._workers
+
+    def _cpus(self) -> int:
+        found = int(self._ray.cluster_resources().get("CPU", 1))
+        return max(1, min(found, self._settings.cpus or found))
 
     def submit(self, number: int, tasks: Tasks) -> None:
         """Hand a task to Ray."""
@@ -82,14 +86,15 @@ class RayExecutor:
 
     def close(self) -> None:
         """Drop running tasks; shut down a Ray of our own, leave a cluster alone."""
+        self._started.wait()
+        if self._ray is not None and self._ray.is_initialized():
+            if not self._local:
+                for ref in self._pending:
+                    self._ray.cancel(ref, force=True)
+            self._pending.clear()
+            self._ray.shutdown()
+        self._closing.set()
         self._thread.join()
-        if self._ray is None or not self._ray.is_initialized():
-            return
-        if not self._local:
-            for ref in self._pending:
-                self._ray.cancel(ref, force=True)
-        self._pending.clear()
-        self._ray.shutdown()
 
     def _done(self, ref: Any) -> Done:
         number = self._pending.pop(ref)
@@ -97,17 +102,15 @@ class RayExecutor:
         try:
             results, seconds, text = self._ray.get(ref)
         except (errors.NodeDiedError, errors.ObjectLostError, errors.RaySystemError) as error:
-            return Done(number=number, fault=Fault.LOST, text=_first_line(error))
+            return Done(number=number, fault=Fault.LOST, text=type(error).__name__)
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
-            return Done(number=number, fault=Fault.DIED, text=_first_line(error))
+            return Done(number=number, fault=Fault.DIED, text=type(error).__name__)
         except errors.RayError as error:
             return Done(number=number, fault=Fault.ERROR, text=_first_line(error))
-        fault = None if results is not None else Fault.ERROR
-        return Done(number=number, results=results, seconds=seconds, fault=fault, text=text)
+        return Done(number=number, results=results, seconds=seconds, text=text)
 
     def _wait(self) -> None:
-        if self._thread.is_alive():
-            self._thread.join()
+        self._started.wait()
         if self._failure is not None:
             raise ExecutorError(
                 f"executor.address={self._settings.address}: Ray did not start or answer "
@@ -115,12 +118,18 @@ class RayExecutor:
             ) from self._failure
 
     def _start(self) -> None:
+        """Start Ray, and live as long as it does: the kernel ends its processes with this thread.
+
+        (Ray asks for that with PR_SET_PDEATHSIG, and the parent that counts is the thread.)
+        """
         start = time.perf_counter()
         try:
             self._connect()
         except Exception as error:  # raised again in the thread that asks for workers
             self._failure = error
         self.start_seconds = time.perf_counter() - start
+        self._started.set()
+        self._closing.wait()
 
     def _connect(self) -> None:
         settings = self._settings
@@ -134,6 +143,8 @@ class RayExecutor:
         for name, value in THREADS.items():
             os.environ.setdefault(name, value)  # a local Ray's workers inherit this
         import ray  # takes a second, and only this executor needs it
+
+        logging.getLogger("ray").setLevel(logging.ERROR)
 
         options: dict[str, Any] = {
             "address": settings.address,
@@ -150,11 +161,9 @@ class RayExecutor:
         else:
             options["runtime_env"] = _runtime_env(settings)
         ray.init(**options)
-        self._workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        if settings.cpus is not None:
-            self._workers = min(self._workers, settings.cpus)
         self._remote = ray.remote(num_cpus=1, max_retries=0)(work)
         self._ray = ray
+        self._workers = self._cpus()
 
 
 def _runtime_env(settings: ExecutorSettings) -> dict[str, Any]:

@@ -13,8 +13,12 @@ import numpy as np
 from allocator.errors import ConfigError
 from allocator.point import Point
 from allocator.results import Array, Results, Status, Table
+from allocator.simulate import Tasks
 from allocator.streams import Stream
 from allocator.workloads.registry import WORKLOADS
+from sweep.executors import worker
+
+worker_work = worker.work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,3 +82,8 @@ class Counted:
 
 
 WORKLOADS["counted"] = Counted
+
+
+def work(tasks: Tasks) -> worker.Answer:
+    """Do what a worker does; a process that imports this knows the workload."""
+    return worker_work(tasks)

@@ -28,7 +28,7 @@ ConfigStore.instance().store(
 )
 
 
-class GridSweeper(Sweeper):  # type: ignore[misc]
+class GridSweeper(Sweeper):
     """Sweeps a whole grid as arrays, rather than one Hydra job after another."""
 
     def __init__(self, params: dict[str, Any]) -> None:
