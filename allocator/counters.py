@@ -27,14 +27,36 @@ SCALARS: dict[str, Variable] = {
     "SReclaimable": Variable("byte", "memory in slabs of reclaimable caches", -1),
     "SUnreclaim": Variable("byte", "memory in slabs of other caches", -1),
     "nr_hugepages": Variable("1", "huge pages obtained", +1),
+    "order_mean": Variable("1", "mean order of the caches' slabs", -1),
+    "objs_per_slab_mean": Variable("1", "mean number of objects in a slab"),
+    "waste_percent_mean": Variable("percent", "mean share of slabs that holds no object", -1),
+    "cpu_partial_bytes": Variable("byte", "memory that per-CPU partial lists may hold", -1),
+    "min_free_kbytes": Variable("1024 byte", "memory kept free (vm.min_free_kbytes)"),
+    "totalreserve_pages": Variable("1", "pages that ordinary requests cannot have", -1),
 }
 """Variables of a whole machine, dims (axes..., replicate)."""
 
 TABLES: dict[str, dict[str, Variable]] = {
-    "caches": {},
+    "caches": {
+        "slab_size": Variable("byte", "bytes from one object to the next"),
+        "order": Variable("1", "order of a slab"),
+        "objs_per_slab": Variable("1", "objects in a slab"),
+        "waste_percent": Variable("percent", "share of a slab that holds no object bytes", -1),
+        "min_partial": Variable("1", "empty slabs that a node list keeps"),
+        "cpu_partial": Variable("1", "objects that a per-CPU partial list aims at"),
+        "cpu_partial_slabs": Variable("1", "slabs that a per-CPU partial list may hold"),
+        "sheaf_capacity": Variable("1", "objects in a sheaf"),
+    },
     "nodes": {},
     "locks": {},
-    "zones": {},
+    "zones": {
+        "managed": Variable("1", "pages given to the buddy lists"),
+        "min": Variable("1", "min watermark, pages"),
+        "low": Variable("1", "low watermark, pages"),
+        "high": Variable("1", "high watermark, pages"),
+        "pcp_batch": Variable("1", "pages moved to or from a per-CPU list at once"),
+        "pcp_high": Variable("1", "pages a per-CPU list may hold"),
+    },
 }
 """Variables of each table, one more dim."""
 
@@ -77,5 +99,12 @@ CAUSES: dict[str, Cause] = {
 }
 """What may lie behind a regression, in percent; a cause counts where its variables are there."""
 
-MAIN: tuple[str, ...] = ("nr_hugepages", "throughput", "elapsed_ns", "SUnreclaim", "Slab")
+MAIN: tuple[str, ...] = (
+    "nr_hugepages",
+    "throughput",
+    "elapsed_ns",
+    "SUnreclaim",
+    "Slab",
+    "waste_percent_mean",
+)
 """A workload is judged by the first of these that it gives."""

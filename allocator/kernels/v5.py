@@ -26,6 +26,7 @@ V5_10 = Kernel(
         thp_off_recomputes=False,
         node_load="online_nodes",
         has_promo=False,
+        reserves_first_mib=False,
         max_watermark_scale=1000,
         unmergeable="isolate",
         pcp="batch6",
@@ -45,6 +46,8 @@ V5_4 = V5_10.vary(
         "arm64_zone_dma": False,
         "reserves_unpopulated": True,
         "bailout": "pageblock_but_retry",
+        "boost": "any_zone",
+        "boost_bypass": "never",
         "boot_release": "head",
     },
 )

@@ -22,6 +22,7 @@ V6_1 = V5_10.vary(
         "thp_off_recomputes": True,
         "node_load": "one",
         "has_promo": True,
+        "reserves_first_mib": True,
         "max_watermark_scale": 3000,
         "unmergeable": "isolate_highatomic",
         "zero_reclaimable": "free",
@@ -47,7 +48,7 @@ V6_6 = V6_1.vary(
     "v6_6",
     "6.6; allocation and free as 6.1; source reading",
     slab={"arm64_min_align": 8},
-    page={"gfp_names": "no_atomic"},
+    page={"gfp_names": "no_atomic", "boost_bypass": "min_reserve"},
 )
 V6_6_DELAY_RFC = V6_6.vary(
     "v6_6_delay_rfc",

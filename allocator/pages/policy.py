@@ -29,6 +29,10 @@ class PagePolicy:
     """Largest legal watermark_scale_factor: 1000 until 5.10, 3000 later; 0: none exists (3.13)."""
     arm64_zone_dma: bool = True
     """arm64 has ZONE_DMA below 4 GiB (5.10); before, DMA32 only."""
+    ppc64_zone: Literal["DMA", "Normal"] = "Normal"
+    """The zone that holds ppc64's memory: DMA in 3.13, Normal later."""
+    reserves_first_mib: bool = True
+    """x86 keeps the first MiB from the buddy lists (5.14)."""
 
     # Per-CPU lists: pages/pcp.py
     pcp: Literal["batch6", "shared_low", "tuned", "tuned_v7"] = "shared_low"
@@ -66,6 +70,15 @@ class PagePolicy:
     """Only the free pages of highatomic blocks are held back in the mark test (6.12)."""
     below_high: bool = False
     """Zones below their high mark do not grow pcp lists (6.7)."""
+    watermark_test: Literal["lists", "orders"] = "lists"
+    """What a mark demands of orders above 0: a block on some list (4.4), or that enough pages are
+    left in each higher order (3.13)."""
+    boost: Literal["none", "any_zone", "large_zones"] = "large_zones"
+    """Who raises its marks after a fallback: nobody (3.13), any zone (5.0), zones of at least four
+    pageblocks (5.10)."""
+    boost_bypass: Literal["never", "atomic_bit", "min_reserve"] = "atomic_bit"
+    """Who may ignore the boost of the min mark at order 0: nobody (5.3), __GFP_ATOMIC (5.10, and
+    6.1 stable), who may use the min reserve (6.3)."""
     free_counted: Literal["refill", "block"] = "refill"
     """The free counter is told of a refill at once, or of each block (6.10)."""
 

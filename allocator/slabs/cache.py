@@ -16,10 +16,12 @@ FLAGS = frozenset(
         "NOLEAKTRACE",
         "NO_MERGE",
         "KMALLOC",
+        "OWN_FREE_POINTER",
         "BOOT",
     }
 )
-"""SLAB_* flags that matter, and CTOR for a constructor, KMALLOC, BOOT for the first two caches."""
+"""SLAB_* flags that matter; CTOR for a constructor, OWN_FREE_POINTER for a place that the creator
+gives for it, KMALLOC, and BOOT for the first two caches."""
 
 BOOT_CACHES = ("kmem_cache", "kmem_cache_node")
 """Caches that the allocator lives in itself."""

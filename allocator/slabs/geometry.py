@@ -1,13 +1,15 @@
-"""Geometry of a cache: layout of an object, order of its slabs, limits of its lists."""
+"""Geometry of a cache: order of its slabs, limits of its lists."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from allocator.slabs.cache import CacheSpec
 from allocator.slabs.kmalloc import kmalloc_class, kmalloc_sizes
+from allocator.slabs.object_layout import WORD, ObjectLayout, object_layout
 from allocator.slabs.order import NO_ORDER, OrderLimits, calculate_order, get_order
 from allocator.slabs.parameters import SlabParameters
 from allocator.slabs.policy import SlabPolicy
@@ -15,28 +17,26 @@ from allocator.topology import Topology
 
 __all__ = [
     "NO_ORDER",
+    "UNSET",
     "CacheGeometry",
+    "ListLimits",
     "OrderLimits",
-    "alignment",
     "cache_geometries",
     "cache_geometry",
     "calculate_order",
     "cpu_partial_objects",
     "cpu_partial_slabs",
     "get_order",
+    "list_limits",
     "min_partial_slabs",
+    "sheaf_capacities",
     "sheaf_capacity",
-    "slab_size",
 ]
 
-WORD = 8
-"""Bytes of a pointer."""
+UNSET = -1
+"""A sysfs value that nobody wrote."""
 MIN_PARTIAL, MAX_PARTIAL = 5, 10
 """Bounds of the computed min_partial (mm/slub.c)."""
-METADATA_LETTERS = frozenset("ZPU")
-"""Debug options that add bytes to objects (DEBUG_METADATA_FLAGS)."""
-
-_PER_CPU_LETTERS = frozenset("FZPUT")  # SLAB_DEBUG_FLAGS: such caches bypass the per-CPU layer
 _CPU_PARTIAL = {"objects": (2, 6, 13, 30), "slabs": (6, 24, 52, 120), "none": (0, 0, 0, 0)}
 _SHEAF_BASE = (4, 12, 26, 60)
 _SHEAF_HEADER = 32  # bytes before the objects of struct slab_sheaf
@@ -76,71 +76,6 @@ class CacheGeometry:
     def waste_bytes(self, page_size: int) -> int:
         """Return the bytes of a slab that belong to no object's own bytes."""
         return (page_size << self.order) - self.objs_per_slab * self.object_size
-
-
-def alignment(
-    object_size: int, want: int, flags: Collection[str], *, cache_line: int, slab_min: int = WORD
-) -> int:
-    """Return the alignment of objects, bytes (mm/slab_common.c calculate_alignment()).
-
-    Parameters
-    ----------
-    object_size
-        Bytes.
-    want
-        Alignment asked for.
-    flags
-        HWCACHE_ALIGN asks for a cache line, or the part of one that an object fills.
-    cache_line
-        Bytes.
-    slab_min
-        ARCH_SLAB_MINALIGN, bytes: 8, or 16 with tag-based KASAN.
-    """
-    align = want
-    if "HWCACHE_ALIGN" in flags:
-        line = cache_line
-        while object_size <= line // 2:
-            line //= 2
-        align = max(align, line)
-    return _round_up(max(align, slab_min), WORD)
-
-
-def slab_size(
-    spec: CacheSpec, policy: SlabPolicy, align: int, letters: Collection[str] = ()
-) -> int:
-    """Return the bytes from one object to the next (mm/slub.c calculate_sizes(), v6.1).
-
-    Parameters
-    ----------
-    spec
-        The cache.
-    policy
-        Says which caches keep their free pointer inside, and how large debug records are.
-    align
-        Alignment of objects, bytes.
-    letters
-        Debug options of this cache: Z adds red zones, P moves the free pointer out, U adds two
-        records of who allocated and freed.
-    """
-    size = _round_up(spec.object_size, WORD)
-    tracks_size = "U" in letters and "KMALLOC" in spec.flags and policy.kmalloc_tracks_size
-    if "Z" in letters and size == spec.object_size:
-        size += WORD
-    needs_word = {"TYPESAFE_BY_RCU", "CTOR"} & spec.flags
-    if (
-        (needs_word and spec.name not in policy.own_free_pointer)
-        or "P" in letters
-        or ("Z" in letters and spec.object_size < WORD)
-        or ("Z" in letters and tracks_size == "moves_free_pointer")
-    ):
-        size += WORD
-    if "U" in letters:
-        size += 2 * policy.track_bytes
-    if tracks_size and tracks_size != "no":
-        size += 4
-    if "Z" in letters:
-        size += WORD + _round_up(WORD, align)
-    return _round_up(size, align)
 
 
 def min_partial_slabs(size: ArrayLike) -> NDArray[np.int64]:
@@ -193,6 +128,94 @@ def sheaf_capacity(
     return _by_size(size, page_size, tuple(filled))
 
 
+class ListLimits(NamedTuple):
+    """Orders of slabs and limits of lists, arrays of one shape."""
+
+    order: NDArray[np.int64]
+    """`NO_ORDER` where no order holds an object."""
+    objs_per_slab: NDArray[np.int64]
+    """Objects in such a slab, 0 where there is none."""
+    min_partial: NDArray[np.int64]
+    """Slabs."""
+    cpu_partial: NDArray[np.int64]
+    """Objects."""
+    cpu_partial_slabs: NDArray[np.int64]
+    """Slabs, 0 where objects are counted."""
+
+
+def list_limits(
+    size: ArrayLike,
+    policy: SlabPolicy,
+    limits: OrderLimits,
+    *,
+    cpu_partial: ArrayLike = UNSET,
+    min_partial: ArrayLike = UNSET,
+    bypass: ArrayLike = False,
+) -> ListLimits:
+    """Return orders and list limits of caches; everything broadcasts against the sizes.
+
+    Parameters
+    ----------
+    size
+        slab_size, bytes.
+    policy
+        The kernel's SLUB.
+    limits
+        Bounds of the order.
+    cpu_partial, min_partial
+        Values written to sysfs, `UNSET` for the kernel's own.
+    bypass
+        Debugging keeps the cache from per-CPU lists.
+    """
+    order = calculate_order(size, policy, limits)
+    sizes = np.broadcast_to(np.asarray(size, dtype=np.int64), order.shape)
+    objects = np.where(order >= 0, (limits.page_size << np.maximum(order, 0)) // sizes, 0)
+    given = np.asarray(min_partial, dtype=np.int64)
+    if policy.clamps_min_partial:
+        given = np.where(given == UNSET, UNSET, np.clip(given, MIN_PARTIAL, MAX_PARTIAL))
+    keep = np.where(given == UNSET, min_partial_slabs(sizes), given)
+    wanted = cpu_partial_objects(sizes, policy, limits.page_size)
+    written = np.asarray(cpu_partial, dtype=np.int64)
+    wanted = np.where((written != UNSET) & (wanted > 0), written, wanted)
+    wanted = np.where(bypass, 0, wanted)
+    return ListLimits(order, objects, keep, wanted, cpu_partial_slabs(wanted, objects, policy))
+
+
+def sheaf_capacities(
+    specs: Sequence[CacheSpec],
+    layout: ObjectLayout,
+    policy: SlabPolicy,
+    topology: Topology,
+    *,
+    dma_align: int = 8,
+) -> list[int]:
+    """Return the sheaf capacity of each cache, 0 for those without sheaves.
+
+    Parameters
+    ----------
+    specs
+        The caches.
+    layout
+        Their layout.
+    policy, topology, dma_align
+        As in `cache_geometries()`.
+    """
+    if policy.generation != "sheaves":
+        return [0] * len(specs)
+    page = topology.page_size
+    kmalloc = kmalloc_sizes(policy, arch=topology.arch, page_size=page, dma_align=dma_align)
+    usual = sheaf_capacity(layout.slab_size, page, kmalloc).tolist()
+    requests = dict(policy.sheaf_requests)
+    capacities = []
+    for spec, capacity, without in zip(specs, usual, layout.bypass.tolist(), strict=True):
+        asked = spec.sheaf_capacity
+        if asked is None:
+            asked = requests.get(spec.name, 0)
+        none = without or spec.is_boot_cache or "NOLEAKTRACE" in spec.flags
+        capacities.append(0 if none else max(capacity, asked))
+    return capacities
+
+
 def cache_geometries(
     policy: SlabPolicy,
     topology: Topology,
@@ -216,39 +239,29 @@ def cache_geometries(
     dma_align
         As in `kmalloc_sizes()`.
     """
-    letters = [parameters.debug_letters(spec.name) for spec in specs]
-    aligns = [
-        alignment(spec.object_size, spec.align, spec.flags, cache_line=topology.cache_line_bytes)
-        for spec in specs
-    ]
-    if parameters.debugs_low_orders_only:
-        letters = [
-            _low_order_letters(*each, policy, topology.page_size)
-            for each in zip(specs, aligns, letters, strict=True)
-        ]
-    page = topology.page_size
-    each = zip(specs, aligns, letters, strict=True)
-    sizes = np.array([slab_size(s, policy, a, x) for s, a, x in each], dtype=np.int64)
-    orders = calculate_order(sizes, policy, OrderLimits.of(policy, topology, parameters))
-    objects = np.where(orders >= 0, (page << np.maximum(orders, 0)) // sizes, 0)
+    layout = object_layout(policy, topology, parameters, specs)
+    page, sizes = topology.page_size, layout.slab_size
+    lists = list_limits(
+        sizes,
+        policy,
+        OrderLimits.of(policy, topology, parameters),
+        cpu_partial=UNSET if parameters.cpu_partial is None else parameters.cpu_partial,
+        min_partial=UNSET if parameters.min_partial is None else parameters.min_partial,
+        bypass=layout.bypass,
+    )
     smallest = get_order(sizes, page)
-    bypass = np.array([bool(_PER_CPU_LETTERS & own) for own in letters], dtype=bool)
-    cpu_partial = cpu_partial_objects(sizes, policy, page)
-    if parameters.cpu_partial is not None:
-        cpu_partial = np.where(cpu_partial > 0, parameters.cpu_partial, 0)
-    cpu_partial = np.where(bypass, 0, cpu_partial)
     columns = zip(
         specs,
-        aligns,
+        layout.align.tolist(),
         sizes.tolist(),
-        orders.tolist(),
-        objects.tolist(),
+        lists.order.tolist(),
+        lists.objs_per_slab.tolist(),
         smallest.tolist(),
         ((page << smallest) // sizes).tolist(),
-        _min_partial(sizes, policy, parameters).tolist(),
-        cpu_partial.tolist(),
-        cpu_partial_slabs(cpu_partial, objects, policy).tolist(),
-        _sheaves(specs, sizes, bypass, policy, topology, dma_align),
+        lists.min_partial.tolist(),
+        lists.cpu_partial.tolist(),
+        lists.cpu_partial_slabs.tolist(),
+        sheaf_capacities(specs, layout, policy, topology, dma_align=dma_align),
         strict=True,
     )
     return [
@@ -293,51 +306,6 @@ def cache_geometry(
     return cache_geometries(policy, topology, parameters, [spec])[0]
 
 
-def _low_order_letters(
-    spec: CacheSpec, align: int, letters: frozenset[str], policy: SlabPolicy, page_size: int
-) -> frozenset[str]:
-    """Drop what adds bytes where that would raise the order (slub_debug=O)."""
-    size = slab_size(spec, policy, align, letters)
-    before, after = get_order([spec.object_size, size], page_size).tolist()
-    return letters - METADATA_LETTERS if after > before else letters
-
-
-def _min_partial(
-    sizes: NDArray[np.int64], policy: SlabPolicy, parameters: SlabParameters
-) -> NDArray[np.int64]:
-    if parameters.min_partial is None:
-        return min_partial_slabs(sizes)
-    given = parameters.min_partial
-    if policy.clamps_min_partial:
-        given = min(max(given, MIN_PARTIAL), MAX_PARTIAL)
-    return np.full_like(sizes, given)
-
-
-def _sheaves(
-    specs: Sequence[CacheSpec],
-    sizes: NDArray[np.int64],
-    bypass: NDArray[np.bool_],
-    policy: SlabPolicy,
-    topology: Topology,
-    dma_align: int,
-) -> list[int]:
-    """Return the sheaf capacity of each cache, 0 for those without sheaves."""
-    if policy.generation != "sheaves":
-        return [0] * len(specs)
-    page = topology.page_size
-    kmalloc = kmalloc_sizes(policy, arch=topology.arch, page_size=page, dma_align=dma_align)
-    usual = sheaf_capacity(sizes, page, kmalloc).tolist()
-    requests = dict(policy.sheaf_requests)
-    capacities = []
-    for spec, capacity, without in zip(specs, usual, bypass.tolist(), strict=True):
-        asked = spec.sheaf_capacity
-        if asked is None:
-            asked = requests.get(spec.name, 0)
-        none = without or spec.is_boot_cache or "NOLEAKTRACE" in spec.flags
-        capacities.append(0 if none else max(capacity, asked))
-    return capacities
-
-
 def _by_size(
     size: ArrayLike, page_size: int | NDArray[np.int64], values: tuple[int, ...]
 ) -> NDArray[np.int64]:
@@ -346,7 +314,3 @@ def _by_size(
     chosen = np.where(sizes >= 256, values[2], values[3])
     chosen = np.where(sizes >= 1024, values[1], chosen)
     return np.where(sizes >= page_size, values[0], chosen).astype(np.int64)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

@@ -165,7 +165,7 @@ class _Rows:
 def _fitting(rows: _Rows, fractions: tuple[int, ...]) -> list[Ints]:
     """Return, for each fraction, the orders (as bits) whose waste is at most slab/fraction."""
     bits = [np.zeros_like(rows.size) for _ in fractions]
-    for order in range(rows.last_order() + 1):
+    for order in range(int(rows.high.max(initial=0)) + 1):
         waste, slab = rows.waste(order), rows.page << order
         for found, fraction in zip(bits, fractions, strict=True):
             found |= (waste <= slab // fraction).astype(np.int64) << order

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 
 from allocator.errors import ConfigError
 from allocator.workloads.base import Workload
+from allocator.workloads.geometry import Geometry
 
-WORKLOADS: dict[str, type[Workload]] = {}
+WORKLOADS: dict[str, type[Workload]] = {
+    Geometry.name: Geometry,
+}
 """Every workload that a configuration may name."""
 
 
