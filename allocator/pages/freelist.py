@@ -155,20 +155,24 @@ class FreeList:
 
     def blocks(self, limit: int | None = None) -> NDArray[np.int64]:
         """Return the blocks in list order, at most `limit` of them; nothing is taken."""
-        entries = self._buf[self._head : self._tail]
-        entries = entries[entries != _DEAD]
+        entries = self._entries()
         if limit is not None:
             entries = entries[:limit]
         if not self.runs or not (entries < _DEAD).any():
             return entries.copy()
-        parts: list[NDArray[np.int64]] = []
+        parts = [np.empty(0, dtype=np.int64)]
         for entry in entries.tolist():
             if entry >= 0:
                 parts.append(np.array([entry], dtype=np.int64))
             else:
                 parts += [np.arange(r.start, r.stop, r.step) for r in self.runs[-2 - entry]]
-        found = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
-        return found[:limit]
+        found: NDArray[np.int64] = np.concatenate(parts)
+        return found if limit is None else found[:limit]
+
+    def _entries(self) -> NDArray[np.int64]:
+        window = self._buf[self._head : self._tail]
+        entries: NDArray[np.int64] = window[window != _DEAD]
+        return entries
 
     def _drop_head(self) -> None:
         entry = int(self._buf[self._head])
@@ -213,8 +217,7 @@ class FreeList:
 
     def _reserve(self, front: int, back: int) -> None:
         """Squeeze out the holes, and make room at both ends."""
-        entries = self._buf[self._head : self._tail]
-        entries = entries[entries != _DEAD]
+        entries = self._entries()
         n = len(entries)
         spare = max(_ROOM, n // 2)
         buf = np.full(front + back + n + 2 * spare, _DEAD, dtype=np.int64)
