@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator import gfp
+from allocator.slabs.free import give_back_bulk
 from allocator.slabs.get_partial import after_take, choose_list, next_hop, take
 from allocator.slabs.keep_empty import ListEvent
-from allocator.slabs.new_slab import new_slabs
+from allocator.slabs.new_slab import in_turns, new_slabs
 from allocator.slabs.node import ListEvents, Origin, apply_events
 from allocator.slabs.pool import CPU, FREE, NONE
 from allocator.slabs.state import State
@@ -64,7 +65,7 @@ def _use_freelist(state: State, window: Window, who: Ints) -> Ints:
     if window.named:
         count, by_slow = slow_calls(state, window, who, slab, count, by_slow)
     fast = count - by_slow
-    if window.counts_fast:
+    if state.policy.bulk_counts_fastpath or not window.bulk:
         state.statistics.add(Stat.ALLOC_FASTPATH, window.row[who], fast * (count > 0))
     cpu.free[place] = free - count
     left = need - count
@@ -260,23 +261,41 @@ def _take_from_any(state: State, window: Window, who: Ints) -> None:
 
 def _new(state: State, window: Window, who: Ints) -> None:
     """Phase NEW: a new slab; without memory the second pass (6.10), or the end."""
-    cpu, place, row = state.cpu, window.place[who], window.row[who]
+    place = window.place[who]
     node = state.places.node_of_cpu.reshape(-1)[place]
     flags = window.gfp[who]
     if window.named:
         node = np.where(window.want[who] < 0, node, window.want[who])
         flags = np.where(window.first_pass[who], gfp.KSWAPD_RECLAIM | gfp.THISNODE, flags)
-    slabs = new_slabs(state, row, place % state.nr_cpus, node, flags, who)
-    made = slabs > 0
-    failed = who[~made]
-    again = failed[window.first_pass[failed]]
-    window.stage[failed] = Stage.DONE
-    window.first_pass[failed] = False
-    choose_list(state, window, again)
-    who, place, slabs = who[made], place[made], slabs[made]
-    state.statistics.add(Stat.ALLOC_SLAB, row[made])
-    cpu.slab[place] = slabs
-    cpu.free[place] = state.pool.objects[slabs]
+    served = []
+    for turn in in_turns(state, window.row[who], node):
+        now = who[turn]
+        cpu = window.place[now] % state.nr_cpus
+        slabs = new_slabs(state, window.row[now], cpu, node[turn], flags[turn], now)
+        made = slabs > 0
+        served.append(_use_new_slabs(state, window, now[made], slabs[made]))
+        _without_memory(state, window, now[~made])
+    _run_locally(state, window, np.sort(np.concatenate(served)))
+
+
+def _use_new_slabs(state: State, window: Window, who: Ints, slabs: Ints) -> Ints:
+    """Make new slabs the cpu slabs."""
+    place = window.place[who]
+    state.statistics.add(Stat.ALLOC_SLAB, window.row[who])
+    state.cpu.slab[place] = slabs
+    state.cpu.free[place] = state.pool.objects[slabs]
     state.pool.word[slabs] = CPU
     window.loaded[who] = True
-    _run_locally(state, window, who)
+    return who
+
+
+def _without_memory(state: State, window: Window, who: Ints) -> None:
+    """Begin the second pass of those in the first; the others have failed."""
+    if not len(who):
+        return
+    first = window.first_pass[who]
+    window.stage[who] = Stage.DONE
+    window.first_pass[who] = False
+    choose_list(state, window, who[first])
+    if window.bulk:
+        give_back_bulk(state, window, who[~first])

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.slabs.bulk import detached_freelists
 from allocator.slabs.cpu_partial import Drained, push
 from allocator.slabs.keep_empty import ListEvent
 from allocator.slabs.node import ListEvents, Origin, apply_events
 from allocator.slabs.pool import CPU, FREE, LISTED, LOST, PARTIAL
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
+from allocator.slabs.window import Window
 
 Ints = NDArray[np.int64]
 
@@ -88,6 +90,14 @@ def free(state: State, place: Ints, slab: Ints, count: Ints, *, at_once: bool = 
     _count_slow(state, frees, slow, late)
     events = events.joined(_emptied(state, frees, late))
     apply_events(state, events, place % state.nr_cpus)
+
+
+def give_back_bulk(state: State, window: Window, who: Ints) -> None:
+    """Free what failed bulk requests got, and take it out of their answer."""
+    runs = window.withdraw(who)
+    request, slab = np.repeat(runs.request, runs.count), np.repeat(runs.slab, runs.count)
+    lists = detached_freelists(state.policy, request, slab)
+    free(state, window.place[lists.request], lists.slab, lists.count, at_once=True)
 
 
 def _change_words(

@@ -1,5 +1,7 @@
 """New slabs: allocate_slab() (mm/slub.c; slub.md 4.6)."""
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,15 +32,39 @@ KEPT_FLAGS = (
 """Flags of a request that reach the page allocator (GFP_RECLAIM_MASK | GFP_CONSTRAINT_MASK)."""
 
 
+def in_turns(state: State, row: Ints, node: Ints) -> Iterator[Ints]:
+    """Yield requests for new slabs, all at once if memory is plenty, else one of each lane.
+
+    Whoever runs out of memory does something about it (a smaller order, giving back what it got)
+    before the next request of its lane is served.
+
+    Parameters
+    ----------
+    state
+        The batch.
+    row
+        (n,) cache of each request.
+    node
+        (n,) node whose zonelist it uses.
+    """
+    lane = state.rows.lane[row]
+    if state.source.plenty(lane, node, state.rows.order[row]):
+        yield np.arange(len(row))
+        return
+    turn = rank_among_equals(lane, int(lane.max()) + 1)
+    for number in range(int(turn.max()) + 1):
+        yield (turn == number).nonzero()[0]
+
+
 def new_slabs(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, request: Ints) -> Ints:
-    """Make one slab per entry, in array order: the usual order on all nodes, then the smallest.
+    """Make one slab per entry: the usual order on all nodes, then the smallest.
 
     Parameters
     ----------
     state
         The batch.
     row, cpu
-        (n,) cache and CPU that need it.
+        (n,) cache and CPU that need it; those of one `in_turns()`.
     node
         (n,) node whose zonelist is used: the one asked for, or the CPU's own.
     flags
@@ -51,19 +77,6 @@ def new_slabs(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, reque
     NDArray
         (n,) slab with all objects in use and no place, 0 where no memory could be had.
     """
-    lane, order = state.rows.lane[row], state.rows.order[row]
-    if state.source.plenty(lane, node, order):
-        return _attempt(state, row, cpu, node, flags, request)
-    slabs = np.zeros(len(row), dtype=np.int64)
-    turn = rank_among_equals(lane, int(lane.max()) + 1)
-    for number in range(int(turn.max()) + 1):  # one slab of each lane at a time
-        now = (turn == number).nonzero()[0]
-        slabs[now] = _attempt(state, row[now], cpu[now], node[now], flags[now], request[now])
-    return slabs
-
-
-def _attempt(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, request: Ints) -> Ints:
-    """Try the usual order for all entries, then the smallest for those that failed."""
     rows = state.rows
     lane = rows.lane[row]
     order, objects = rows.order[row], rows.objects[row]

@@ -51,10 +51,10 @@ class Places:
         shapes = sorted({(t.cpus, t.nodes) for t in topologies})
         if len(shapes) != 1:
             raise ValueError(f"rows of (CPUs, nodes) {shapes}; one batch needs equal numbers")
-        known: dict[int, int] = {}
-        distinct = [t for t in topologies if known.setdefault(id(t), len(known)) == len(known) - 1]
-        which = np.array([known[id(t)] for t in topologies])
-        parts = [_place(t, policy) for t in distinct]
+        distinct = {id(topology): topology for topology in topologies}
+        known = {key: number for number, key in enumerate(distinct)}
+        which = np.array([known[id(topology)] for topology in topologies])
+        parts = [_place(topology, policy) for topology in distinct.values()]
         return cls(
             node_of_cpu=np.stack([part[0] for part in parts])[which],
             mem_of_cpu=np.stack([part[1] for part in parts])[which],

@@ -28,12 +28,16 @@ from allocator import gfp as flags
 from allocator.pages.source import PageSource
 from allocator.slabs import cpu as cpu_slabs
 from allocator.slabs import free as frees
+from allocator.slabs.bulk import detached_freelists
 from allocator.slabs.events import Events
+from allocator.slabs.flush import flush
 from allocator.slabs.places import Places
 from allocator.slabs.policy import SlabPolicy
 from allocator.slabs.rows import Rows
+from allocator.slabs.shrink import shrink_lists
 from allocator.slabs.state import Draws, State
 from allocator.slabs.statistics import Statistics
+from allocator.slabs.sysfs import write_sysfs
 from allocator.slabs.window import Runs, Window
 
 Ints = NDArray[np.int64]
@@ -115,14 +119,7 @@ class Slub:
         """
         self.state.events.clear()
         order = _order(clock, cpu)
-        place = row * self.state.nr_cpus + cpu
-        window = Window(
-            _sorted(place, order),
-            _sorted(row, order),
-            _sorted(count, order),
-            None if node is None else _sorted(node, order),
-            _sorted(np.broadcast_to(np.asarray(gfp, dtype=np.int64), place.shape), order),
-        )
+        window = self._window(row, cpu, count, node, gfp, order)
         cpu_slabs.alloc(self.state, window)
         return _renumbered(window.runs(), order)
 
@@ -152,6 +149,90 @@ class Slub:
         order = _order(clock, cpu)
         place = row * self.state.nr_cpus + cpu
         frees.free(self.state, _sorted(place, order), _sorted(slab, order), _sorted(count, order))
+
+    def bulk_alloc(
+        self,
+        row: Ints,
+        cpu: Ints,
+        count: Ints,
+        *,
+        gfp: Ints | int = GFP_KERNEL,
+        clock: Ints | None = None,
+    ) -> Runs:
+        """Allocate `count` objects by one call for each request (kmem_cache_alloc_bulk()).
+
+        Arguments are those of `alloc()`. A request that cannot be served whole gets nothing.
+        """
+        self.state.events.clear()
+        order = _order(clock, cpu)
+        window = self._window(row, cpu, count, None, gfp, order)
+        window.bulk = True
+        cpu_slabs.alloc(self.state, window)
+        return _renumbered(window.runs(), order)
+
+    def bulk_free(self, row: Ints, cpu: Ints, request: Ints, slab: Ints) -> None:
+        """Free arrays of objects, each by one call (kmem_cache_free_bulk()).
+
+        Parameters
+        ----------
+        row, cpu
+            (n,) who frees; the calls are made in this order.
+        request
+            (objects,) ascending: number of the call of each object.
+        slab
+            (objects,) slab of each object, in the order of the call's array.
+        """
+        self.state.events.clear()
+        lists = detached_freelists(self.state.policy, request, slab)
+        place = (row * self.state.nr_cpus + cpu)[lists.request]
+        frees.free(self.state, place, lists.slab, lists.count, at_once=True)
+
+    def shrink(self, row: Ints, cpu: Ints | None = None) -> None:
+        """Shrink caches: flush their CPUs in ascending order, sort and thin their lists.
+
+        Parameters
+        ----------
+        row
+            (n,) distinct rows.
+        cpu
+            (n,) CPU that asks for it; None: CPU 0.
+        """
+        self.state.events.clear()
+        self.flush(row)
+        shrink_lists(self.state, row, np.zeros_like(row) if cpu is None else cpu)
+
+    def flush(self, row: Ints) -> None:
+        """Flush all CPUs of rows (flush_all())."""
+        cpus = np.arange(self.state.nr_cpus)
+        flush(self.state, (row[:, None] * self.state.nr_cpus + cpus).reshape(-1))
+
+    def offline_cpu(self, row: Ints, cpu: Ints) -> None:
+        """Give back what dead CPUs held (slub_cpu_dead())."""
+        flush(self.state, row * self.state.nr_cpus + cpu)
+
+    def write_sysfs(self, row: Ints | int, attribute: str, value: int) -> int:
+        """Write cpu_partial, min_partial or remote_node_defrag_ratio of rows; return the errno."""
+        return write_sysfs(self.state, np.atleast_1d(np.asarray(row)), attribute, value)
+
+    def _window(
+        self,
+        row: Ints,
+        cpu: Ints,
+        count: Ints,
+        node: Ints | None,
+        gfp: Ints | int,
+        order: Ints | None,
+    ) -> Window:
+        """Return a window of requests in their order."""
+        place = row * self.state.nr_cpus + cpu
+        every = np.broadcast_to(np.asarray(gfp, dtype=np.int64), place.shape)
+        return Window(
+            _sorted(place, order),
+            _sorted(row, order),
+            _sorted(count, order),
+            None if node is None else _sorted(node, order),
+            _sorted(every, order),
+        )
 
 
 def _order(clock: Ints | None, cpu: Ints) -> Ints | None:

@@ -106,8 +106,8 @@ class Window:
         """Place in the zonelist of the next node to be tried."""
         self.popped: Ints = np.zeros(size, dtype=np.int64)
         """Slab taken off the cpu partial list that does not suit (6.8)."""
-        self.counts_fast = True
-        """Objects of the CPU's freelist count as ALLOC_FASTPATH."""
+        self.bulk = False
+        """Each request is one bulk call, which gets all or nothing."""
         self._requests: list[Ints] = []
         self._slabs: list[Ints] = []
         self._counts: list[NDArray[np.int32]] = []
@@ -141,3 +141,13 @@ class Window:
             np.concatenate(self._slabs),
             np.concatenate(self._counts),
         )
+
+    def withdraw(self, who: Ints) -> Runs:
+        """Take back the runs of some requests and return them, sorted by request."""
+        runs = self.runs()
+        theirs = np.isin(runs.request, who)
+        kept = ~theirs
+        self._requests = [runs.request[kept]]
+        self._slabs = [runs.slab[kept]]
+        self._counts = [runs.count[kept]]
+        return Runs(runs.request[theirs], runs.slab[theirs], runs.count[theirs]).by_request()
