@@ -16,6 +16,7 @@ V3_13 = Kernel(
         kmalloc_types=("kmalloc", "dma-kmalloc"),
         merge_newest_first=True,
         kmalloc_merges=True,
+        alias_letters="daFt",
         track_bytes=152,
         arm64_min_align=64,
         cpu_partial_counts="objects",

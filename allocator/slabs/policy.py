@@ -34,6 +34,9 @@ class SlabPolicy:
     """Sets of kmalloc caches; kmalloc-rcl from 4.20, kmalloc-cg from 5.14."""
     merge_newest_first: bool = False
     """find_mergeable() looks at the newest cache first (until 3.17)."""
+    alias_letters: str = "dDaFA"
+    """Letters in the sysfs names of mergeable caches, in order; t until 4.14, A from 4.5, D from
+    5.0."""
     kmalloc_merges: bool = False
     """kmalloc caches may be merged (no usercopy window; until 4.15)."""
     own_free_pointer: tuple[str, ...] = ()
