@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from allocator import gfp as flags
 from allocator.pages.marks import watermark_ok
+from allocator.pages.pcp_free import free_block, free_blocks, refresh
 from allocator.pages.policy import PagePolicy
-from allocator.pages.rmqueue import free_blocks
 from allocator.pages.runs import Pfns
 from allocator.pages.slowpath import NoReclaim, Reclaim, Request, serve
 from allocator.pages.walk import avoids_fragments, take
@@ -203,7 +203,9 @@ class PageAllocator:
 
     def free(self, cpu: int, pfn: int, order: int) -> None:
         """Free one block."""
-        self.free_many(cpu, np.array([pfn], dtype=np.int64), np.array([order], dtype=np.int64))
+        self._add("pgfree", 1 << order)
+        zone = self.zone_at(pfn)
+        free_block(zone, cpu, pfn, order, partial(_is_high, zone))
 
     def free_many(self, cpu: int, pfns: Pfns, orders: NDArray[np.int64]) -> None:
         """Free blocks one after the other.
@@ -220,6 +222,11 @@ class PageAllocator:
             mine = (pfns >= zone.buddy.start) & (pfns < zone.buddy.end)
             if mine.any():
                 free_blocks(zone, cpu, pfns[mine], orders[mine], partial(_is_high, zone))
+
+    def refresh(self, cpu: int) -> None:
+        """Do a CPU's second-by-second work on its lists of all zones (vmstat_update())."""
+        for zone in self.zones:
+            refresh(zone, cpu, remote=zone.node != self.node_of_cpu[cpu])
 
     # Daemons
 

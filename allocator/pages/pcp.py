@@ -37,6 +37,14 @@ class PageList:
         self._pfns[self._head : self._head + n] = pfns[::-1]
         self._types[self._head : self._head + n] = types[::-1]
 
+    def push_head(self, pfn: int, migratetype: int) -> None:
+        """Put one block first."""
+        if self._head == 0:
+            self._reserve(1, 0)
+        self._head -= 1
+        self._pfns[self._head] = pfn
+        self._types[self._head] = migratetype
+
     def push_tails(self, pfns: Pfns, migratetype: int) -> None:
         """Put blocks of one type last, one after the other."""
         n = len(pfns)
@@ -104,6 +112,8 @@ class Pcp:
     """Doublings of the next refill (6.7)."""
     free_count: int = 0
     """Pages freed lately without an allocation between (6.7)."""
+    expire: int = 0
+    """Refreshes until pages of another node are given back, 0: not counting."""
     freed_high_order: bool = False
     """The previous free was of order 1 to 3 (PCPF_PREV_FREE_HIGH_ORDER, 6.7)."""
     lists: list[PageList] = field(default_factory=list)

@@ -33,6 +33,10 @@ class PcpRules(Protocol):
         """Return how many blocks an empty list is refilled with."""
         ...
 
+    def most(self, pcp: Pcp, order: int) -> int:
+        """Return a number of blocks that the next refill does not exceed."""
+        ...
+
     def frees(self, pcp: Pcp, order: int, count: int, zone: ZoneState) -> tuple[int, int]:
         """Note frees of up to `count` blocks of one order, until one of them drains.
 
@@ -43,6 +47,10 @@ class PcpRules(Protocol):
         tuple
             How many were freed, and how many pages must then be drained, 0 for no drain.
         """
+        ...
+
+    def decay(self, pcp: Pcp) -> int:
+        """Lower the limit as time passes; return the pages now too many."""
         ...
 
     def pieces(self, pcp: Pcp, pages: int) -> list[int]:
@@ -66,6 +74,10 @@ class Batch6:
         """Take one batch."""
         return pcp.batch
 
+    def most(self, pcp: Pcp, order: int) -> int:
+        """Return one batch."""
+        return pcp.batch
+
     def frees(self, pcp: Pcp, order: int, count: int, zone: ZoneState) -> tuple[int, int]:
         """Drain a batch at the limit."""
         needed = _until(pcp, order, count, pcp.high)
@@ -75,6 +87,10 @@ class Batch6:
     def pieces(self, pcp: Pcp, pages: int) -> list[int]:
         """Give back all under one hold."""
         return [pages]
+
+    def decay(self, pcp: Pcp) -> int:
+        """Keep the limit."""
+        return 0
 
 
 class SharedLow:
@@ -87,6 +103,10 @@ class SharedLow:
     def refill(self, pcp: Pcp, order: int, zone: ZoneState) -> int:
         """Take one batch of pages, but at least two blocks."""
         return max(pcp.batch >> order, 2) if pcp.batch > 1 else 1
+
+    def most(self, pcp: Pcp, order: int) -> int:
+        """Return the size of every refill."""
+        return max(pcp.batch >> order, 2)
 
     def frees(self, pcp: Pcp, order: int, count: int, zone: ZoneState) -> tuple[int, int]:
         """Drain a growing part at the limit, or all with a free of order 1 to 3 after a drain."""
@@ -112,6 +132,10 @@ class SharedLow:
         """Give back all under one hold."""
         return [pages]
 
+    def decay(self, pcp: Pcp) -> int:
+        """Keep the limit."""
+        return 0
+
 
 class Tuned:
     """6.7 and later: refills, drains and the limit follow what the CPU does."""
@@ -135,6 +159,10 @@ class Tuned:
             size = min(size, room)
         return max(size >> order, 2) if size > 1 else size
 
+    def most(self, pcp: Pcp, order: int) -> int:
+        """Return a batch with its present doublings."""
+        return max(pcp.batch << pcp.alloc_factor >> order, 2)
+
     def frees(self, pcp: Pcp, order: int, count: int, zone: ZoneState) -> tuple[int, int]:
         """Free one by one while the limit still moves, then all that fits."""
         if 1 <= order <= COSTLY_ORDER:
@@ -157,6 +185,13 @@ class Tuned:
     def pieces(self, pcp: Pcp, pages: int) -> list[int]:
         """Give back all under one hold."""
         return [pages]
+
+    def decay(self, pcp: Pcp) -> int:
+        """Lower the limit by an eighth, but not below the low end (decay_pcp_high())."""
+        if pcp.high > pcp.high_min:
+            least = max(pcp.count - (pcp.batch << SCALE_MAX), pcp.high_min)
+            pcp.high = max(pcp.high - (pcp.high >> 3), least)
+        return max(0, pcp.count - pcp.high)
 
     def _calm(self, pcp: Pcp, order: int, zone: ZoneState) -> int:
         """Return the limit if frees below it change nothing but counts, else 0."""

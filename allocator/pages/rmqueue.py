@@ -1,15 +1,13 @@
-"""Blocks out of a zone and back, by way of the per-CPU lists.
+"""Blocks out of a zone, by way of the per-CPU lists.
 
-mm/page_alloc.c rmqueue(), rmqueue_pcplist(), rmqueue_buddy(), free_unref_page(). A series of equal
-requests is one call; it ends as the same requests one by one.
+mm/page_alloc.c rmqueue(), rmqueue_pcplist(), rmqueue_buddy(). A series of equal requests is one
+call; it ends as the same requests one by one.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocator import gfp as flags
 from allocator.pages import migratetype as mt
@@ -18,14 +16,14 @@ from allocator.pages.marks import has_block
 from allocator.pages.pcp import (
     PageList,
     Pcp,
-    drain_lists,
-    drain_robin,
     is_pcp_order,
     list_number,
 )
-from allocator.pages.pcp_rules import SCALE_MAX
 from allocator.pages.runs import Pfns, expand
 from allocator.pages.zone import Zone
+
+_FEW = 16
+"""Fewer blocks than this are put on the lists one by one: cheaper than arrays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +170,8 @@ class _Taking:
         sizes = [rules.refill(pcp, order, state)]
         total = sizes[0]
         own = own_blocks(zone, order, series.migratetype)
-        most = max(pcp.batch << SCALE_MAX, 2)
-        while total < wanted and total + most <= own and zone.free - (total << order) > self.floor:
+        free = zone.free - self.floor
+        while total < wanted and total + rules.most(pcp, order) <= own and free > total << order:
             sizes.append(rules.refill(pcp, order, state))
             total += sizes[-1]
         if total <= own:
@@ -241,128 +239,3 @@ class _Taking:
 def own_blocks(zone: Zone, order: int, migratetype: int) -> int:
     """Return how many blocks of an order a type's own lists hold."""
     return sum(row[migratetype].live << have for have, row in enumerate(zone.buddy.lists[order:]))
-
-
-# Freeing
-
-
-class _Freeing:
-    """Blocks on their way back to the buddy lists, in the order of freeing."""
-
-    def __init__(self, zone: Zone, cpu: int) -> None:
-        self.zone = zone
-        self.cpu = cpu
-        self.parts: list[tuple[Pfns, NDArray[np.int8], int]] = []
-
-    def give(self, pfns: Pfns, types: NDArray[np.int8], order: int) -> None:
-        """Count blocks as free; they are put on the lists at `flush()`."""
-        zone = self.zone
-        block = zone.buddy.pageblock_order
-        if order > block and zone.policy.list_type == "pageblock":
-            each = 1 << (order - block)
-            pfns = np.repeat(pfns, each) + np.tile(np.arange(each) << block, len(pfns))
-            types, order = zone.buddy.types_of(pfns), block
-        elif zone.policy.list_type == "pageblock":
-            types = zone.buddy.types_of(pfns)
-        self.parts.append((pfns, types, order))
-        zone.count(self.cpu, 1 << order, len(pfns))
-        zone.in_flight += len(pfns) << order
-
-    def flush(self) -> None:
-        """Put the blocks on the lists."""
-        if self.parts:
-            pfns = np.concatenate([part[0] for part in self.parts])
-            types = np.concatenate([part[1] for part in self.parts])
-            orders = np.concatenate([np.full(len(part[0]), part[2]) for part in self.parts])
-            self.zone.in_flight -= int((1 << orders).sum())
-            self.zone.buddy.free_many(pfns, orders, types)
-            self.parts = []
-
-    def drain(self, pcp: Pcp, number: int, pages: int) -> None:
-        """Give pages of a CPU's lists back, from list `number` on."""
-        zone = self.zone
-        before = pcp.count
-        if zone.policy.pcp == "batch6":
-            self.give(*drain_robin(pcp, pages), 0)
-        else:
-            for part in drain_lists(zone.policy, pcp, number, pages, zone.buddy.pageblock_order):
-                self.give(*part)
-        zone.locked(self.cpu, 1, before - pcp.count)
-
-
-def free_blocks(
-    zone: Zone, cpu: int, pfns: Pfns, orders: NDArray[np.int64], may_clear: Callable[[], bool]
-) -> None:
-    """Free blocks one after the other (__free_pages()).
-
-    Parameters
-    ----------
-    zone
-        Zone of all the blocks.
-    cpu
-        CPU that frees.
-    pfns, orders
-        (block,) the blocks, in the order of freeing.
-    may_clear
-        Tells whether the zone is above its high mark again, asked after drains of a zone below it.
-    """
-    freeing = _Freeing(zone, cpu)
-    types = zone.buddy.types_of(pfns)
-    kinds = orders * mt.NR_LISTS + types
-    bounds = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1)).tolist()
-    for start, stop in pairwise(bounds):
-        order, migratetype = int(orders[start]), int(types[start])
-        part = pfns[start:stop], types[start:stop]
-        listed = is_pcp_order(zone.policy, order, zone.buddy.pageblock_order)
-        if not listed or migratetype == mt.ISOLATE:
-            freeing.give(*part, order)
-            zone.locked(cpu, stop - start, (stop - start) << order)
-        else:
-            _free_to_lists(freeing, part, order, migratetype, may_clear)
-    freeing.flush()
-
-
-def _free_to_lists(
-    freeing: _Freeing,
-    part: tuple[Pfns, NDArray[np.int8]],
-    order: int,
-    migratetype: int,
-    may_clear: Callable[[], bool],
-) -> None:
-    """Push blocks of one list, and drain whenever the CPU holds too many."""
-    zone = freeing.zone
-    pcp = zone.pcps[freeing.cpu]
-    number = list_number(
-        zone.policy, order, migratetype if migratetype < mt.PCP_TYPES else mt.MOVABLE
-    )
-    pfns, types = part
-    done = 0
-    while done < len(pfns):
-        freed, pages = zone.pcp_rules.frees(pcp, order, len(pfns) - done, zone.state())
-        pcp.lists[number].push_heads(pfns[done : done + freed], types[done : done + freed])
-        done += freed
-        if pages:
-            for piece in zone.pcp_rules.pieces(pcp, pages):
-                if pcp.count:
-                    freeing.drain(pcp, number, piece)
-            if zone.below_high:
-                if zone.highatomic:
-                    freeing.flush()
-                if may_clear():
-                    zone.below_high = False
-
-
-def drain_cpu(zone: Zone, cpu: int) -> None:
-    """Empty the lists that a CPU keeps of a zone (drain_pages_zone())."""
-    pcp = zone.pcps[cpu]
-    freeing = _Freeing(zone, cpu)
-    limit = pcp.batch << SCALE_MAX if zone.policy.pcp.startswith("tuned") else pcp.count
-    while pcp.count:
-        freeing.drain(pcp, 0, min(limit, pcp.count))
-    freeing.flush()
-
-
-def drain_all(zone: Zone) -> None:
-    """Empty the lists that all CPUs keep of a zone (drain_all_pages())."""
-    for cpu in zone.cpus:
-        drain_cpu(zone, cpu)

@@ -10,6 +10,7 @@ import numpy as np
 
 from allocator import gfp as flags
 from allocator.pages.pcp import COSTLY_ORDER
+from allocator.pages.pcp_free import drain_all
 from allocator.pages.reclaim_protocol import CompactResult, NoReclaim, Priority, Reclaim
 from allocator.pages.retry import (
     Trial,
@@ -22,7 +23,6 @@ from allocator.pages.retry import (
     reclaim_retry,
     unreserve,
 )
-from allocator.pages.rmqueue import drain_all
 from allocator.pages.runs import Pfns
 from allocator.pages.walk import Request, Taken, take
 

@@ -323,23 +323,9 @@ class MemoryMarks:
         """Return batch, and both ends of high (zone_highsize(), zone_batchsize())."""
         if not zone.present:
             return 1, 0, 0
-        raw = pcp_batch_raw(managed, self._page_size)
-        batch = max(1, raw)
-        if self.policy.pcp == "batch6":
-            if not self.fraction:
-                return batch, 6 * raw, 6 * raw
-            high = managed // self.fraction
-            largest = (self._page_size.bit_length() - 1) * 8
-            return min(max(1, high // 4), largest), high, high
         cpus = self._online[zone.node] if zone.node < len(self._online) else 0
         cpus = cpus or sum(self._online) or 1
-        if self.fraction:
-            high = max(4 * batch, managed // self.fraction // cpus)
-            return batch, high, high
-        high = max(4 * batch, low // cpus)
-        if self.policy.pcp == "shared_low":
-            return batch, high, high
-        return batch, high, max(4 * batch, managed // MIN_FRACTION // cpus)
+        return pcp_limits(self.policy, managed, low, self.fraction, cpus, self._page_size)
 
 
 def before_init_memory_is_freed(
@@ -364,6 +350,41 @@ def pcp_batch_raw(managed: int, page_size: int) -> int:
     """Return the batch of a per-CPU list before the lower bound of 1 (zone_batchsize())."""
     quarter = max(1, min(managed // 1024, (1 << 20) // page_size) // 4)
     return (1 << ((quarter + quarter // 2).bit_length() - 1)) - 1
+
+
+def pcp_limits(
+    policy: PagePolicy, managed: int, low: int, fraction: int, cpus: int, page_size: int
+) -> tuple[int, int, int]:
+    """Return batch, and both ends of high, of each CPU's list of a populated zone.
+
+    Parameters
+    ----------
+    policy
+        The kernel's page allocator.
+    managed, low
+        Pages of the zone and its low mark.
+    fraction
+        percpu_pagelist_fraction or percpu_pagelist_high_fraction, 0 if not set.
+    cpus
+        Online CPUs of the zone's node, or of the machine if the node has none.
+    page_size
+        Bytes.
+    """
+    raw = pcp_batch_raw(managed, page_size)
+    batch = max(1, raw)
+    if policy.pcp == "batch6":
+        if not fraction:
+            return batch, 6 * raw, 6 * raw
+        high = managed // fraction
+        largest = (page_size.bit_length() - 1) * 8
+        return min(max(1, high // 4), largest), high, high
+    if fraction:
+        high = max(4 * batch, managed // fraction // cpus)
+        return batch, high, high
+    high = max(4 * batch, low // cpus)
+    if policy.pcp == "shared_low":
+        return batch, high, high
+    return batch, high, max(4 * batch, managed // MIN_FRACTION // cpus)
 
 
 def stat_threshold(managed: int, online: int, page_size: int) -> int:
