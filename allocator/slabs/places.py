@@ -23,6 +23,8 @@ class Places:
     """(row, node): the node has memory, hence a kmem_cache_node."""
     zonelist: NDArray[np.int64]
     """(row, node, hop): nodes with memory that a request for `node` is tried on, padded by -1."""
+    possible_cpus: NDArray[np.int64]
+    """(row,): nr_cpu_ids."""
 
     @property
     def rows(self) -> int:
@@ -60,6 +62,7 @@ class Places:
             mem_of_cpu=np.stack([part[1] for part in parts])[which],
             has_memory=np.stack([part[2] for part in parts])[which],
             zonelist=np.stack([part[3] for part in parts])[which],
+            possible_cpus=np.array([topology.nr_cpu_ids for topology in topologies]),
         )
 
 

@@ -5,9 +5,13 @@ from collections.abc import Mapping
 from allocator.errors import ConfigError
 from allocator.workloads.base import Workload
 from allocator.workloads.geometry import Geometry
+from allocator.workloads.hackbench import HackbenchSockets
+from allocator.workloads.memoryless_boot import MemorylessBoot
 
 WORKLOADS: dict[str, type[Workload]] = {
     Geometry.name: Geometry,
+    HackbenchSockets.name: HackbenchSockets,
+    MemorylessBoot.name: MemorylessBoot,
 }
 """Every workload that a configuration may name."""
 
