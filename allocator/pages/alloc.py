@@ -232,7 +232,7 @@ class PageAllocator:
 
     def wake_kswapd(self, request: Request, zone: Zone) -> None:
         """Wake a node's kswapd unless it has nothing to do (wakeup_kswapd())."""
-        self.reclaim.wake_kswapd(zone, request.order, request.highest)
+        self.reclaim.wake_kswapd(zone, request.order, request.highest, request.gfp)
 
 
 def _is_high(zone: Zone) -> bool:

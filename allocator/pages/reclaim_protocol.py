@@ -49,7 +49,7 @@ class Reclaim(Protocol):
         """Return the pages that reclaim might free in a zone (zone_reclaimable_pages())."""
         ...
 
-    def wake_kswapd(self, zone: Zone, order: int, highest: int) -> None:
+    def wake_kswapd(self, zone: Zone, order: int, highest: int, gfp: int) -> None:
         """Wake the kswapd of a zone's node."""
         ...
 
@@ -73,7 +73,7 @@ class NoReclaim:
         """Return 0."""
         return 0
 
-    def wake_kswapd(self, zone: Zone, order: int, highest: int) -> None:
+    def wake_kswapd(self, zone: Zone, order: int, highest: int, gfp: int) -> None:
         """Wake nobody."""
 
     def oom_kill(self, request: Request) -> bool:

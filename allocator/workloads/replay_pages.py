@@ -1,0 +1,201 @@
+"""Page scripts: blocks taken and given back one by one, from the state that a record tells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from allocator import gfp as flags
+from allocator.kernel import Kernel
+from allocator.pages.pcp_free import refresh
+from allocator.pages.runs import Pfns
+from allocator.pages.zone import Zone
+from allocator.pages.zones import pcp_limits
+from allocator.records.machine import kernel_of, nodes_of
+from allocator.records.record import Record
+from allocator.workloads.page_start import Start, build_start, set_boost_factor
+from allocator.workloads.script import Script, parse_script
+from allocator.workloads.script_ops import (
+    AllocPages,
+    Drain,
+    FreePages,
+    Op,
+    Proc,
+    Sleep,
+    Snap,
+    gfp_text,
+)
+
+
+def predict_page_replay(record: Record) -> dict[str, object]:
+    """Predict the snapshots of a page script after its start.
+
+    Raises
+    ------
+    PredictError, ConfigError
+        If the record or its script cannot be used.
+    """
+    kernel = kernel_of(record)
+    given = record.section("given")
+    nodes = nodes_of(record)
+    script = parse_script(
+        given.text("ops"),
+        source=f"{record.name}.ops",
+        cpus=[cpu for _, cpus, _ in nodes for cpu in cpus],
+        nodes=[node for node, _, _ in nodes],
+    )
+    if "start" not in given:
+        return {"snapshots": []}
+    replay = PageReplay(kernel, build_start(record, kernel, script))
+    return {"snapshots": replay.run(_after(script, given.section("start").text("label")))}
+
+
+def _after(script: Script, label: str) -> Sequence[Op]:
+    for place, op in enumerate(script.ops):
+        if isinstance(op, Snap) and op.label == label:
+            return script.ops[place + 1 :]
+    return script.ops
+
+
+@dataclass(slots=True)
+class PageReplay:
+    """Carries out a page script."""
+
+    kernel: Kernel
+    """The kernel."""
+    start: Start
+    """The machine; changed by what the script does."""
+    results: list[dict[str, object]] = field(default_factory=list)
+    """What operations told since the last snapshot."""
+
+    def run(self, ops: Sequence[Op]) -> list[dict[str, object]]:
+        """Carry out operations; return the snapshots among them."""
+        snapshots: list[dict[str, object]] = []
+        for op in ops:
+            if isinstance(op, Snap):
+                snapshots.append(self.snapshot(op.label))
+            else:
+                self.carry_out(op)
+        return snapshots
+
+    def carry_out(self, op: Op) -> None:
+        """Carry out one operation."""
+        if isinstance(op, AllocPages):
+            self._alloc(op)
+        elif isinstance(op, FreePages):
+            self._free(op)
+        elif isinstance(op, Proc):
+            self._write(op)
+        elif isinstance(op, Drain):
+            self._refresh(op.times)
+        elif isinstance(op, Sleep):
+            self.start.quiet.settle()
+
+    def _alloc(self, op: AllocPages) -> None:
+        allocator, held = self.start.allocator, self.start.held
+        gfp = flags.bits(gfp_text(op.gfp), self.kernel.page)
+        pfns = allocator.alloc_many(op.cpu, op.order, gfp, op.count, op.node)
+        ids = range(op.first, op.first + len(pfns))
+        held.pfns.update(zip(ids, pfns.tolist(), strict=True))
+        held.orders.update(dict.fromkeys(ids, op.order))
+        self.results.append(
+            {
+                "op": "page",
+                "order": op.order,
+                "first": op.first,
+                "asked": op.count,
+                "ok": len(pfns),
+                "runs": id_runs(op.first, pfns, allocator.zones),
+            }
+        )
+        self.start.quiet.settle()
+
+    def _free(self, op: FreePages) -> None:
+        held = self.start.held
+        ids = [page_id for page_id in op.ids if page_id in held.pfns]
+        if not ids:
+            return
+        pfns = np.array([held.pfns.pop(page_id) for page_id in ids], dtype=np.int64)
+        orders = np.array([held.orders.pop(page_id) for page_id in ids], dtype=np.int64)
+        self.start.allocator.free_many(op.cpu, pfns, orders)
+
+    def _refresh(self, times: int) -> None:
+        allocator = self.start.allocator
+        for _ in range(times):
+            for cpu in allocator.cpus:
+                for zone in allocator.zones:
+                    refresh(zone, cpu, remote=zone.node != allocator.node_of_cpu[cpu])
+
+    def _write(self, op: Proc) -> None:
+        """Write a sysctl; those that change nothing here are passed over."""
+        allocator, policy = self.start.allocator, self.kernel.page
+        set_boost_factor(allocator, [op])
+        name = (
+            "percpu_pagelist_fraction"
+            if policy.pcp == "batch6"
+            else "percpu_pagelist_high_fraction"
+        )
+        if op.path != f"vm/{name}" or not op.value.isdecimal():
+            return
+        topology = self.start.topology
+        for zone in allocator.zones:
+            cpus = topology.node_of_cpu.count(zone.node) or topology.cpus
+            _, high_min, high_max = pcp_limits(
+                policy, zone.managed, zone.marks["low"], int(op.value), cpus, topology.page_size
+            )
+            for pcp in zone.pcps.values():
+                pcp.high_min, pcp.high_max = high_min, high_max
+                pcp.high = pcp.high if policy.pcp.startswith("tuned") else high_min
+
+    def snapshot(self, label: str) -> dict[str, object]:
+        """Return what a snapshot tells of pages, and begin to collect results anew."""
+        zones = self.start.allocator.zones
+        told: dict[str, object] = {
+            "label": label,
+            "results": self.results,
+            "buddyinfo": buddyinfo(zones),
+            "zones": {f"N{zone.node}.{zone.name}": _zone_state(zone) for zone in zones},
+        }
+        self.results = []
+        return told
+
+
+def _zone_state(zone: Zone) -> dict[str, object]:
+    return {
+        "free": zone.free,
+        **{name: zone.mark(name) for name in ("min", "low", "high")},
+        "managed": zone.managed,
+        "pcp": {str(cpu): [p.count, p.high, p.batch] for cpu, p in zone.pcps.items()},
+    }
+
+
+def buddyinfo(zones: Sequence[Zone]) -> str:
+    """Return the text of /proc/buddyinfo."""
+    return "\n".join(
+        f"Node {zone.node}, zone {zone.name:>8} " + "".join(f"{n:6d} " for n in zone.buddyinfo())
+        for zone in zones
+    )
+
+
+def id_runs(first: int, pfns: Pfns, zones: Sequence[Zone]) -> list[list[int]]:
+    """Return blocks with consecutive ids as runs `[id, node, first page, count, step]`.
+
+    A run goes on while the node is the same and pages are equally far apart; its second block may
+    be anywhere.
+    """
+    node = np.full(len(pfns), -1, dtype=np.int64)
+    for zone in zones:
+        node[(pfns >= zone.buddy.start) & (pfns < zone.buddy.end)] = zone.node
+    steps, moved = np.diff(pfns), np.diff(node) != 0
+    changes = np.flatnonzero(moved[1:] | (steps[1:] != steps[:-1])) + 2
+    runs: list[list[int]] = []
+    at, stop = 0, len(pfns)
+    while at < stop:
+        end, step = at + 1, 0
+        if end < stop and not moved[at]:
+            later = np.searchsorted(changes, at + 2)
+            end = int(changes[later]) if later < len(changes) else stop
+            step = int(steps[at])
+        runs.append([first + at, int(node[at]), int(pfns[at]), end - at, step])
+        at = end
+    return runs
