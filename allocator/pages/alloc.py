@@ -180,6 +180,10 @@ class PageAllocator:
         local = "numa_local" if zone.node == request.home else "numa_other"
         self._add_numa(local, zone.node, blocks)
 
+    def pages_given(self) -> int:
+        """Return the pages given so far, given back or not."""
+        return sum(count for name, count in self.counters.items() if name.startswith("pgalloc_"))
+
     def _add(self, name: str, count: int) -> None:
         self.counters[name] = self.counters.get(name, 0) + count
 

@@ -3,6 +3,8 @@
 What remains of them are their decisions, and that a compaction that fails empties per-CPU lists.
 """
 
+from collections.abc import Callable
+
 from allocator import gfp as flags
 from allocator.pages.compaction import Deferral, Suit, suitable
 from allocator.pages.marks import watermark_ok
@@ -16,24 +18,28 @@ class Quiet(NoReclaim):
     """Reclaim and compaction of such a machine.
 
     kswapd of a node that once fell below its high marks has given up: it ran without freeing
-    anything 16 times. kcompactd runs when `settle()` is called.
+    anything 16 times. kcompactd scans for a while on another CPU; `settle()` lets it come to its
+    end.
 
     Parameters
     ----------
     zones
         Zones of the machine.
+    given
+        Returns how many pages the machine has given so far: that is how time is told here.
     """
 
-    def __init__(self, zones: list[Zone]) -> None:
+    def __init__(self, zones: list[Zone], given: Callable[[], int]) -> None:
         self.zones = zones
+        self.given = given
         self.deferral: dict[tuple[int, int], Deferral] = {}
         """Deferred compaction of each zone, by node and index."""
         self.hopeless: set[int] = set()
         """Nodes whose kswapd gave up."""
         self.pending: dict[int, tuple[int, int]] = {}
         """Order and highest zone that each node's kcompactd was asked for."""
-        self.woken: set[int] = set()
-        """Nodes whose kcompactd is about to run."""
+        self.woken: dict[int, int] = {}
+        """Nodes whose kcompactd scans, and the pages given when it was woken."""
 
     def direct_compact(self, request: Request, priority: Priority) -> tuple[CompactResult, int]:
         """Scan zones in vain (try_to_compact_pages())."""
@@ -79,7 +85,7 @@ class Quiet(NoReclaim):
         self.pending[node] = (order, highest)
         for zone in self._zones_of(node, highest):
             if suitable(zone.policy, zone, order, highest) is Suit.CONTINUE:
-                self.woken.add(node)
+                self.woken.setdefault(node, self.given())
                 return
 
     def _zones_of(self, node: int, highest: int) -> list[Zone]:
@@ -92,9 +98,19 @@ class Quiet(NoReclaim):
             for zone in self._zones_of(node, highest)
         )
 
-    def settle(self) -> None:
-        """Let each kcompactd that was woken run (kcompactd_do_work())."""
-        for node in sorted(self.woken):
+    def settle(self, *, at_once: bool = False) -> None:
+        """Let each kcompactd that was woken come to its end (kcompactd_do_work()).
+
+        Parameters
+        ----------
+        at_once
+            Only where pages were given since: an operation that ends with the request that woke
+            it leaves no time.
+        """
+        for node, since in sorted(self.woken.items()):
+            if at_once and self.given() == since:
+                continue
+            del self.woken[node]
             order, highest = self.pending.pop(node)
             for zone in self._zones_of(node, highest):
                 defer = self.deferral.setdefault((zone.node, zone.index), Deferral())
@@ -103,4 +119,3 @@ class Quiet(NoReclaim):
                 if suitable(zone.policy, zone, order, highest) is Suit.CONTINUE:
                     drain_all(zone)
                     defer.failed(order)
-        self.woken.clear()

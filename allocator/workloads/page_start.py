@@ -86,7 +86,7 @@ def build_start(record: Record, kernel: Kernel, script: Script) -> Start:
         node_of_cpu=dict(enumerate(topology.node_of_cpu)),
         fallback={node: list(order[node]) for node in range(topology.nodes)},
     )
-    quiet = Quiet(allocator.zones)
+    quiet = Quiet(allocator.zones, allocator.pages_given)
     allocator.reclaim = quiet
     _tag_blocks(allocator, kernel.page, taken)
     _fill(allocator, start)

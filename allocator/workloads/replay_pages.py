@@ -21,7 +21,6 @@ from allocator.workloads.script_ops import (
     FreePages,
     Op,
     Proc,
-    Sleep,
     Snap,
     gfp_text,
 )
@@ -79,7 +78,8 @@ class PageReplay:
         return snapshots
 
     def carry_out(self, op: Op) -> None:
-        """Carry out one operation."""
+        """Carry out one operation; what daemons have left to do from the last is done first."""
+        self.start.quiet.settle()
         if isinstance(op, AllocPages):
             self._alloc(op)
         elif isinstance(op, FreePages):
@@ -88,8 +88,6 @@ class PageReplay:
             self._write(op)
         elif isinstance(op, Drain):
             self._refresh(op.times)
-        elif isinstance(op, Sleep):
-            self.start.quiet.settle()
 
     def _alloc(self, op: AllocPages) -> None:
         allocator, held = self.start.allocator, self.start.held
@@ -108,7 +106,7 @@ class PageReplay:
                 "runs": id_runs(op.first, pfns, allocator.zones),
             }
         )
-        self.start.quiet.settle()
+        self.start.quiet.settle(at_once=True)
 
     def _free(self, op: FreePages) -> None:
         held = self.start.held
