@@ -10,7 +10,6 @@ V7_3 = V6_12.vary(
         "cpu_partial_counts": "none",
         "memoryless": "sheaves",
         "own_free_pointer": ("filp", "vm_area_struct", "TCP", "TCPv6", "ext4_inode_cache"),
-        "kmalloc_tracks_size": "moves_free_pointer",
         "sheaf_requests": (("maple_node", 32), ("vm_area_struct", 32)),
     },
     page={

@@ -1,7 +1,14 @@
 """Records of real kernels: read them, predict them, compare."""
 
 from allocator.errors import PredictError
-from allocator.records.machine import load_topology, machine_topology
+from allocator.records.machine import (
+    caches_of,
+    kernel_of,
+    load_topology,
+    machine_topology,
+    parameters_of,
+    zones_of,
+)
 from allocator.records.record import KINDS, Record, Section, load
 
 __all__ = [
@@ -9,7 +16,11 @@ __all__ = [
     "PredictError",
     "Record",
     "Section",
+    "caches_of",
+    "kernel_of",
     "load",
     "load_topology",
     "machine_topology",
+    "parameters_of",
+    "zones_of",
 ]

@@ -29,7 +29,6 @@ _BETWEEN: tuple[tuple[tuple[int, int], tuple[int, int], str, str, object], ...] 
     ((5, 14), (5, 18), "page", "max_watermark_scale", 1000),
     ((5, 14), (5, 18), "page", "has_promo", False),
     ((5, 14), (6, 1), "slab", "kmalloc_tracks_size", "no"),
-    ((6, 13), (7, 0), "slab", "kmalloc_tracks_size", "moves_free_pointer"),
     ((6, 15), (7, 0), "slab", "own_free_pointer", ["filp", "vm_area_struct"]),
 )
 """Releases (first, and first again without) that differ from their preset in a choice."""

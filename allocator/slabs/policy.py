@@ -47,7 +47,7 @@ class SlabPolicy:
     stack itself."""
     kmalloc_tracks_size: Literal["no", "after_tracks", "moves_free_pointer"] = "no"
     """slub_debug=U stores the requested size of kmalloc objects (6.1); with red zones the free
-    pointer then leaves the object too (6.13)."""
+    pointer then leaves the object too (6.2)."""
     sheaf_requests: tuple[tuple[str, int], ...] = ()
     """Caches that ask for a sheaf capacity, and which (7.x)."""
 

@@ -142,6 +142,8 @@ def test_a_large_smallest_kmalloc_class_gives_more_room() -> None:
         ("v6_1", 576, {"CTOR"}, "FZPU", 672),  # radix_tree_node
         ("v6_1", 8, {"KMALLOC"}, "FZPU", 112),
         ("v6_12", 8, {"KMALLOC"}, "U", 80),
+        ("v6_1", 64, {"KMALLOC"}, "ZU", 160),
+        ("v6_12", 64, {"KMALLOC"}, "ZU", 168),  # the free pointer leaves the object
         ("v6_12", 64, set(), "F", 64),
         ("v5_10", 64, set(), "U", 64 + 2 * 152),  # the stack itself is kept
     ],
