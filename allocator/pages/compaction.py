@@ -213,9 +213,13 @@ class Compactor:
         self.lru = lru
         self.defer = Deferral()
         self.skip: NDArray[np.bool_] = np.zeros(len(buddy.block_type), dtype=np.bool_)
-        """(pageblock,) looked at in vain; cleared when kswapd goes to sleep after a whole run."""
+        """(pageblock,) not to be looked at again: emptied in vain, or searched for free pages."""
         self.cached = 0
         """Pageblock at which the next migration scanner begins."""
+        self.cached_free = len(buddy.block_type)
+        """Pageblock below which the next free scanner begins."""
+        self.flush_due = False
+        """The scanners have met in a request's run: kswapd clears the skip bits when it sleeps."""
 
     def run(self, order: int, *, sync: bool, movable: bool, least: int) -> Outcome:
         """Empty one pageblock for a request of pageblock order.
@@ -231,10 +235,11 @@ class Compactor:
         least
             Free pages that taking targets must leave (__isolate_free_page()).
         """
-        began, size, scanned, looked, moved = self.cached, self.use.size, 0, 0, 0
+        began = self.cached == 0 and self.cached_free == len(self.skip)
+        size, scanned, looked, moved = self.use.size, 0, 0, 0
         for block in self._sources(sync=sync, movable=movable).tolist():
             room = self._room(least)
-            if room <= 0:
+            if room <= 0 or block >= self.cached_free:
                 break
             scanned += size
             need, own = int(self.use.movable[block]), self._free_in(block)
@@ -250,8 +255,14 @@ class Compactor:
                 self.cached = block + 1
                 return Outcome(self._take(block), False, scanned, looked, moved)
             self.skip[block] = True
-        self.cached = 0
-        return Outcome(-1, began == 0, scanned, looked, moved)
+        self.cached, self.cached_free, self.flush_due = 0, len(self.skip), True
+        return Outcome(-1, began, scanned, looked, moved)
+
+    def rested(self) -> None:
+        """Take note that kswapd goes to sleep (reset_isolation_suitable())."""
+        if self.flush_due:
+            self.skip[:] = False
+            self.flush_due = False
 
     def _sources(self, *, sync: bool, movable: bool) -> NDArray[np.int64]:
         """Pageblocks to try: partly free ones of the lower half first, then ascending."""
@@ -304,10 +315,12 @@ class Compactor:
         size = self.use.size
         taken: list[NDArray[np.int64]] = []
         looked = 0
-        for block in np.flatnonzero(self.buddy.block_type == mt.MOVABLE)[::-1].tolist():
+        fit = (self.buddy.block_type == mt.MOVABLE) & ~self.skip
+        for block in np.flatnonzero(fit[: self.cached_free])[::-1].tolist():
             start = self.use.base + block * size
             if need <= 0 or start <= source:
                 break
+            self.cached_free = block
             pfns, orders = self.buddy.free_blocks_in(start, start + size)
             small = orders < self.use.order
             looked += size
@@ -320,6 +333,7 @@ class Compactor:
                     self.buddy.free(over, 0, self.buddy.type_of(over))
                 taken.append(pages[:need])
                 need -= len(pages)
+            self.skip[block] |= need > 0  # searched from end to end
         return np.concatenate(taken) if taken else np.empty(0, dtype=np.int64), looked
 
     def _relocate(self, pages: NDArray[np.int64], place: NDArray[np.int64], use: Use) -> None:
@@ -362,7 +376,7 @@ class Compactor:
         for start, pages in as_runs(old):
             self.buddy.free_run(start, pages, None)
         self.skip[:] = False
-        self.cached = 0
+        self.cached, self.cached_free = 0, len(self.skip)
         return count
 
     def _movable_pages(self) -> NDArray[np.int64]:

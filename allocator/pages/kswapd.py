@@ -64,6 +64,8 @@ class Kswapd:
         Its speed.
     jitter
         Draws each interval's share evenly from 0 to twice the mean; None: always the mean.
+    on_sleep
+        Called when it goes to sleep.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Kswapd:
         reclaim: Callable[[int], int],
         pace: Pace,
         jitter: np.random.Generator | None = None,
+        on_sleep: Callable[[], None] | None = None,
     ) -> None:
         self._policy = policy
         self._zones = list(zones)
@@ -81,6 +84,7 @@ class Kswapd:
         self._reclaim = reclaim
         self.pace = pace
         self._jitter = jitter
+        self._on_sleep = on_sleep
         self.awake = False
         self.wakes = 0
         """Times that it was woken from sleep (pageoutrun)."""
@@ -128,6 +132,12 @@ class Kswapd:
             return self.run(self.pace.pages)
         return self.run(int(self._jitter.integers(2 * self.pace.pages, endpoint=True)))
 
+    def beside(self, pages: int) -> int:
+        """Let the time pass that a direct reclaimer took for some pages: it is as fast as that."""
+        if not self.awake or self.pace.slice_pages is not None or self._wait:
+            return 0
+        return self.run(pages)
+
     def rest(self) -> int:
         """Let enough time pass for it to finish its round and sleep."""
         pages = self.run(ENDLESS) if self.awake else 0
@@ -140,7 +150,7 @@ class Kswapd:
         while self.awake and total < budget:
             if self._left <= 0 and not self._next_pass():
                 break
-            got = self._reclaim(min(self._left, budget - total))
+            got = self._reclaim(min(max(self._left, self._away()), budget - total))
             if not got:
                 self._sleep()
                 break
@@ -149,6 +159,14 @@ class Kswapd:
             total += got
         return total
 
+    def _away(self) -> int:
+        """Pages that the nearest zone lacks at least: passes over less need not be told apart."""
+        return min(
+            zone.mark("high") + zone.reserve[self._highest] + (1 << self._order) - zone.free
+            for zone in self._zones
+            if zone.index <= self._highest
+        )
+
     def _next_pass(self) -> bool:
         """Begin another pass over the list, or go to sleep; tell which."""
         if self._order and self._done >= gap(self._policy, self._order):
@@ -156,12 +174,16 @@ class Kswapd:
         if self.balanced(self._order, self._highest) or self._priority < 1:
             self._sleep()
             return False
-        self._left = max(CLUSTER, self._lru.pages >> self._priority)
         wanted = sum(max(z.mark("high"), CLUSTER) for z in self._zones if z.index <= self._highest)
-        if self._left < wanted:
-            self._priority -= 1
+        while self._left <= 0 and self._priority > 0:
+            step = max(CLUSTER, self._lru.pages >> self._priority)
+            self._left += step
+            if step < wanted:
+                self._priority -= 1
         return True
 
     def _sleep(self) -> None:
         self.awake = False
         self._order = self._highest = 0
+        if self._on_sleep is not None:
+            self._on_sleep()

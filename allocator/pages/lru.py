@@ -38,6 +38,8 @@ MOVABLE_USES = (Use.CACHE, Use.DIRTY, Use.ANON)
 """Uses of pages that compaction can move."""
 
 _MIXED = 255  # a pageblock whose pages are told one by one
+# looking a member up in its class is slow, and these are needed for every few pages
+_OTHER, _CACHE, _DIRTY = Use.OTHER, Use.CACHE, Use.DIRTY
 
 
 class PageUse:
@@ -77,7 +79,7 @@ class PageUse:
 
     def clear(self, start: int, pages: int, use: Use) -> None:
         """Take a use away from a run of pages that all had it."""
-        self._write(start, pages, Use.OTHER)
+        self._write(start, pages, _OTHER)
         self.total[use] -= pages
         if use in MOVABLE_USES:
             self._count(start - self.base, pages, -1)
@@ -99,12 +101,15 @@ class PageUse:
         """Return the first run of pages of one use in a range; (-1, 0) if there is none."""
         first = start - self.base
         block, last = first >> self.order, (first + pages - 1) >> self.order
-        if (self._block[block : last + 1] == use).all():
+        if block == last:
+            if self._block[block] == use:
+                return start, pages
+        elif (self._block[block : last + 1] == use).all():
             return start, pages
         found = self.of(start, pages) == use
-        if not found.any():
-            return -1, 0
         at = int(found.argmax())
+        if not found[at]:
+            return -1, 0
         length = int((~found[at:]).argmax()) or pages - at
         return start + at, length
 
@@ -180,7 +185,7 @@ class Lru:
     @property
     def pages(self) -> int:
         """Pages on the list, clean and dirty."""
-        return sum(use.total[Use.CACHE] + use.total[Use.DIRTY] for _, _, use in self._uses)
+        return sum(use.total[_CACHE] + use.total[_DIRTY] for _, _, use in self._uses)
 
     def uses_of(self, pfn: int) -> PageUse:
         """Return the uses of the zone that a page is in.
@@ -240,12 +245,12 @@ class Lru:
             if rest:
                 self._runs.appendleft((here + length, rest))
             rotated += self._rotate(use, start, here - start)
-            use.clear(here, length, Use.CACHE)
+            use.clear(here, length, _CACHE)
             left -= length
             yield here, length
 
     def _rotate(self, use: PageUse, start: int, count: int) -> int:
-        dirty = count > 0 and use.first_run(start, count, Use.DIRTY)[0] >= 0
+        dirty = count > 0 and use.total[_DIRTY] > 0 and use.first_run(start, count, _DIRTY)[0] >= 0
         if dirty:
             self._runs.append((start, count))
         return int(dirty)
@@ -263,7 +268,7 @@ def _first_run(use: PageUse, start: int, count: int, want: int, whole: int) -> R
     if whole > 1:
         want = -(-(start + want) // whole) * whole - start
     look = min(count, want)
-    here, length = use.first_run(start, look, Use.CACHE)
+    here, length = use.first_run(start, look, _CACHE)
     if here < 0 and look < count:
-        here, length = use.first_run(start, count, Use.CACHE)
+        here, length = use.first_run(start, count, _CACHE)
     return here, min(length, want)

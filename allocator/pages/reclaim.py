@@ -2,10 +2,10 @@
 
 mm/vmscan.c do_try_to_free_pages(), shrink_node(), should_continue_reclaim(); the generations of
 MGLRU only by their amounts (lru_gen_shrink_node()). Slab shrinkers free nothing here, and without
-swap anonymous memory stays. Reclaimed pages go straight to the buddy lists: a kernel keeps up to
-some hundreds of them per CPU on its per-CPU lists.
+swap anonymous memory stays.
 """
 
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,19 +16,82 @@ from allocator.pages.compaction import (
     COSTLY_ORDER,
     Compactor,
     Suit,
+    block_is_there,
     gap,
     ready,
     suitable,
     target,
 )
 from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Kswapd, Pace
-from allocator.pages.lru import Lru, PageUse, Use
+from allocator.pages.lru import Lru, PageUse, Run, Use
 from allocator.pages.policy import PagePolicy
 from allocator.pages.slowpath import CompactResult, Priority, Request
 from allocator.pages.zone import Zone
 
 GENERATION_BATCH = 64
 """Pages that a walk over the generations takes at once (MAX_LRU_BATCH on 64-bit)."""
+
+
+class Held:
+    """Pages that one CPU has reclaimed in one zone and still keeps on its own list.
+
+    A full list hands its oldest pages over, so the newest are missing in the buddy lists and what
+    was on it before is not: a pageblock is whole a little later (free_unref_page_commit()).
+
+    Parameters
+    ----------
+    zone
+        The zone.
+    """
+
+    def __init__(self, zone: Zone) -> None:
+        self._zone = zone
+        self._runs: deque[Run] = deque()
+        self.pages = 0
+        """Pages on the list."""
+        pcp = zone.pcps[zone.cpus[0]]
+        self._batch, self._high = pcp.batch, pcp.high
+        self._drains_all = zone.policy.pcp != "batch6"
+
+    def limit(self, *, active: bool) -> int:
+        """Return how many pages it keeps at most; fewer while kswapd works on the zone (5.14)."""
+        if active and self._drains_all:
+            return min(4 * self._batch, self._high)
+        return self._high
+
+    def put(self, start: int, count: int) -> None:
+        """Put pages on the list, however full it is."""
+        self._runs.append((start, count))
+        self.pages += count
+
+    def pass_on(self, start: int, count: int, *, active: bool) -> None:
+        """Free pages: they go on the list; when it is full the oldest go off it.
+
+        A batch at a time until 5.13; later, frees in a row empty all but a batch.
+        """
+        self.put(start, count)
+        over = self.pages - self.limit(active=active)
+        if over >= 0:
+            step = max(self._batch, 1)
+            least = self.pages - self._batch if self._drains_all else step * (over // step + 1)
+            self._let_go(max(0, min(least, self.pages)))
+
+    def drain(self) -> None:
+        """Hand all pages over."""
+        self._let_go(self.pages)
+
+    def _let_go(self, pages: int) -> None:
+        self.pages -= pages
+        while pages > 0:
+            start, count = self._runs.popleft()
+            if self._runs and self._runs[0][0] == start + count:
+                self._runs[0] = (start, count + self._runs[0][1])
+                continue
+            gone = min(count, pages)
+            self._zone.free_run(start, gone, None)
+            if gone < count:
+                self._runs.appendleft((start + gone, count - gone))
+            pages -= gone
 
 
 class Node:
@@ -66,7 +129,13 @@ class Node:
             zone.index: Compactor(policy, zone.buddy, self.uses[zone.index], self.lru)
             for zone in zones
         }
-        self.kswapd = Kswapd(policy, zones, self.lru, self._for_kswapd, pace, jitter)
+        self.held = {
+            (who, zone.index): Held(zone) for who in ("kswapd", "direct") for zone in zones
+        }
+        """Reclaimed pages on the way to the buddy lists, by who freed them and zone index."""
+        self.kswapd = Kswapd(
+            policy, zones, self.lru, self._for_kswapd, pace, jitter, self._kswapd_sleeps
+        )
 
     def zone_at(self, pfn: int) -> Zone:
         """Return the zone that a page is in."""
@@ -75,19 +144,40 @@ class Node:
                 return zone
         raise LookupError(f"page {pfn} is not on the node")
 
-    def take(self, pages: int) -> int:
-        """Give the oldest cache pages back to the buddy lists; return how many."""
+    def take(self, pages: int, who: str) -> int:
+        """Free the oldest cache pages, by way of the list of the CPU that does so.
+
+        Parameters
+        ----------
+        pages
+            How many, at most; large folios go whole.
+        who
+            `kswapd` or `direct`: each has a CPU of its own.
+        """
         whole = 1 << self.zones[0].buddy.pageblock_order if self.policy.large_folios else 1
         freed = 0
         for start, count in self.lru.oldest(pages, whole):
-            self.zone_at(start).free_run(start, count, None)
+            zone = self.zone_at(start)
+            if whole > 1:
+                zone.free_run(start, count, None)
+            else:
+                active = who == "kswapd" or self.kswapd.awake
+                self.held[who, zone.index].pass_on(start, count, active=active)
             freed += count
+        self._count(who, freed)
         return freed
 
     def _for_kswapd(self, pages: int) -> int:
-        freed = self.take(pages)
-        self._count("kswapd", freed)
-        return freed
+        return self.take(pages, "kswapd")
+
+    def _kswapd_sleeps(self) -> None:
+        for compactor in self.compactors.values():
+            compactor.rested()
+
+    def drain(self) -> None:
+        """Empty the CPUs' lists of reclaimed pages (drain_all_pages())."""
+        for held in self.held.values():
+            held.drain()
 
     def _count(self, who: str, pages: int) -> None:
         for name in (f"pgsteal_{who}", f"pgscan_{who}"):
@@ -99,11 +189,11 @@ class Node:
         """Reclaim for one request at one priority (shrink_node()); return the pages freed."""
         total = 0
         while self.lru.pages:
-            got = self.take(self._step(order, highest, priority, total))
+            got = self.take(self._step(order, highest, priority, total), "direct")
             total += got
+            self.kswapd.beside(got)
             if not self._continues(order, highest, priority, got, total, retry_mayfail):
                 break
-        self._count("direct", total)
         return total
 
     def _step(self, order: int, highest: int, priority: int, total: int) -> int:
@@ -195,7 +285,7 @@ class Reclaimer:
         total = self.nodes[zone.node].uses[zone.index].total
         return total[Use.CACHE] + total[Use.DIRTY]
 
-    def wake_kswapd(self, zone: Zone, order: int, highest: int) -> None:
+    def wake_kswapd(self, zone: Zone, order: int, highest: int, gfp: int) -> None:
         """Wake the kswapd of a zone's node."""
         self.nodes[zone.node].kswapd.wake(order, highest)
 
@@ -221,10 +311,21 @@ class Reclaimer:
             left, freed = self._shrink_zones(request, priority, compacts, retry)
             total += freed
             if total >= CLUSTER or left:
-                return max(total, 1)
+                total = max(total, 1)
+                break
             if not any(self.nodes[zone.node].lru.pages for zone in request.zonelist):
                 break
+        if total:
+            self._drain_for(request)
         return total
+
+    def _drain_for(self, request: Request) -> None:
+        """Empty the lists if the request would not be served: it would have that done next."""
+        for zone in request.zonelist:
+            if block_is_there(zone, request.order, request.highest):
+                return
+        for node in self.nodes.values():
+            node.drain()
 
     def _shrink_zones(
         self, request: Request, priority: int, compacts: bool, retry: bool
@@ -314,4 +415,7 @@ class Reclaimer:
 
     def drop_caches(self) -> int:
         """Write vm.drop_caches: free all clean cache. Return the pages freed."""
-        return sum(node.take(node.lru.pages) for node in self.nodes.values())
+        freed = sum(node.take(node.lru.pages, "direct") for node in self.nodes.values())
+        for node in self.nodes.values():
+            node.drain()
+        return freed

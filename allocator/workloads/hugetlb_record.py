@@ -122,20 +122,24 @@ class HugetlbRecord:
         """Tell whether kswapd shares the requester's CPU."""
         return self._online == 1
 
-    def build(self, pace: Pace, jitter: np.random.Generator | None) -> Machine:
+    def build(self, pace: Pace, draws: np.random.Generator) -> Machine:
         """Rebuild the machine.
 
         Parameters
         ----------
-        pace, jitter
-            kswapd's speed, and the draws around it.
+        pace
+            kswapd's speed.
+        draws
+            Draws what no record tells: how far kswapd gets between two requests, and in which
+            page of a pageblock reclaim stopped while the cache was filled.
         """
         order = self._now.section("pagetypeinfo").integer("pageblock_order", 9)
         zones, placed = [], {}
         for spec in self.zones:
             zone = self._zone(spec, order)
             zones.append(zone)
-            placed[zone.node, zone.index] = place(zone.buddy, self._counts(spec, order))
+            counts = self._counts(spec, order, int(draws.integers(1 << order)))
+            placed[zone.node, zone.index] = place(zone.buddy, counts)
         nodes = sorted({zone.node for zone in zones})
         homes = self._homes(nodes)
         allocator = PageAllocator(
@@ -144,10 +148,10 @@ class HugetlbRecord:
             node_of_cpu=homes,
             fallback={n: [n, *(o for o in nodes if o != n)] for n in {*nodes, *homes.values()}},
         )
-        reclaimer = Reclaimer(allocator, pace, jitter)
+        reclaimer = Reclaimer(allocator, pace, draws)
         allocator.reclaim = reclaimer
         for zone in zones:
-            self._hide(zone, placed[zone.node, zone.index])
+            self._hide(zone, placed[zone.node, zone.index], reclaimer)
         for node in nodes:
             _fill_lists(reclaimer, node, placed)
         return Machine(allocator, reclaimer, nodes, order)
@@ -200,7 +204,7 @@ class HugetlbRecord:
 
     # Counts
 
-    def _counts(self, spec: Section, order: int) -> ZoneCounts:
+    def _counts(self, spec: Section, order: int, offset: int) -> ZoneCounts:
         place_ = spec.integer("node"), spec.text("zone")
         free, blocks = _types(self._now, place_)
         before, _ = _types(self._start, place_)
@@ -213,8 +217,8 @@ class HugetlbRecord:
             blocks=blocks,
             cache=cache,
             mixed=0 if large else min(cache, small),
-            hidden=self._hidden() * spec.integer("managed") // self._managed(),
-            reclaimed=max(0, fill - cache),
+            hidden=self._hidden_in(spec),
+            reclaimed=fill - cache + offset if fill > cache else 0,
             moved=self._meminfo("AnonPages", "Shmem") if self._is_top(place_) else 0,
             movable_cache=self.movable_cache,
         )
@@ -251,6 +255,15 @@ class HugetlbRecord:
         share = lost[place_] / high if high else 1 / max(1, len(lost))
         return int(max(0, total - low) * share), int(max(0, read - low) * share)
 
+    def _hidden_in(self, spec: Section) -> int:
+        """Hidden pages of a zone: at least what the CPU that kswapd ran on keeps to itself."""
+        place_ = spec.integer("node"), spec.text("zone")
+        pcp = self._boot[place_].section("pcp", optional=True) if place_ in self._boot else None
+        least = 0
+        if pcp is not None and self._recycled() and self._is_top(place_):
+            least = min(4 * _one(pcp, "batch", 1), _one(pcp, "high"))
+        return max(least, self._hidden() * spec.integer("managed") // self._managed())
+
     def _hidden(self) -> int:
         """Pages on per-CPU lists: what is neither counted anywhere nor the kernel's own."""
         seen = self._meminfo(*_COUNTED)
@@ -261,17 +274,27 @@ class HugetlbRecord:
         )
         return max(0, self._managed() - seen - held - UNSEEN_PAGES)
 
-    def _hide(self, zone: Zone, placed: Placed) -> None:
-        """Put the hidden pages on the per-CPU lists, evenly by CPU."""
-        if not placed.hidden:
-            return
-        pfns = np.concatenate([np.arange(start, start + n) for start, n in placed.hidden])
+    def _hide(self, zone: Zone, placed: Placed, reclaimer: Reclaimer) -> None:
+        """Put the hidden pages on per-CPU lists: kswapd's share first, the rest evenly by CPU."""
+        held = reclaimer.nodes[zone.node].held["kswapd", zone.index]
+        rest: list[NDArray[np.int64]] = []
+        for start, pages in placed.hidden:
+            room = held.limit(active=True) - held.pages
+            kept = min(pages, room) if self._recycled() else 0
+            if kept:
+                held.put(start, kept)
+            rest.append(np.arange(start + kept, start + pages))
+        pfns = np.concatenate(rest) if rest else np.empty(0, dtype=np.int64)
         for cpu, part in zip(zone.cpus, np.array_split(pfns, len(zone.cpus)), strict=True):
             pcp = zone.pcps[cpu]
             for kind in range(mt.PCP_TYPES):
                 own = part[zone.buddy.types_of(part) == kind]
                 pcp.lists[list_number(self.kernel.page, 0, kind)].push_tails(own, kind)
                 pcp.count += len(own)
+
+    def _recycled(self) -> bool:
+        """Tell whether kswapd had to work while the cache was filled."""
+        return self.fill_bytes // self._page > self._meminfo("Active(file)", "Inactive(file)")
 
 
 def _kernel(record: Record) -> Kernel:

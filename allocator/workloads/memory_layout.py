@@ -119,11 +119,11 @@ def place(buddy: Buddy, counts: ZoneCounts) -> Placed:
     cached = _cache_blocks(counts, used, own, size)
     taken = {block.start for block in cached}
     old = {kind: [b for b in blocks if b.start not in taken] for kind, blocks in used.items()}
-    boundary = _lay_free(counts, cached, old, size)
+    _lay_free(counts, cached, old, size)
     for block in [b for blocks in used.values() for b in blocks]:
         for pfn, order in block.pieces:
             buddy.put(pfn, order, block.kind, tail=True)
-    return _ages(counts, cached, old, own, boundary)
+    return _ages(counts, cached, old, own)
 
 
 def _free_blocks(buddy: Buddy, counts: ZoneCounts) -> list[int]:
@@ -190,8 +190,8 @@ def _cache_blocks(
 
 def _lay_free(
     counts: ZoneCounts, cached: list[_Block], old: Mapping[int, list[_Block]], size: int
-) -> int:
-    """Lay the small free blocks; return the cache block at which reclaim stopped.
+) -> None:
+    """Lay the small free blocks.
 
     As many as the cache blocks lack cache for lie where reclaim was last, the rest in the other
     blocks of their type.
@@ -211,7 +211,6 @@ def _lay_free(
                 number -= 1
             if number:
                 _spread(old.get(kind, []) or cached, order, number)
-    return boundary
 
 
 def _lay_one(blocks: list[_Block], order: int) -> bool:
@@ -240,26 +239,25 @@ def _ages(
     cached: list[_Block],
     old: Mapping[int, list[_Block]],
     own: int,
-    boundary: int,
 ) -> Placed:
     """Order the cache by age, and hand out what else is in use."""
     out = Placed()
-    in_blocks = [block.used() for block in cached]
-    left = counts.cache - sum(pages for runs in in_blocks for _, pages in runs)
+    whole = _runs(cached)
+    left = counts.cache - sum(pages for _, pages in whole)
     mixed = _shared(_runs(old.get(own, [])), left)
     outside = sum(pages for _, pages in mixed)
     given = counts.reclaimed % counts.cache if counts.cache else 0
     if given >= outside:  # the mixed part has been replaced, and the first cache blocks
-        out.older = [run for runs in in_blocks[boundary:] for run in runs]
-        out.younger = mixed + [run for runs in in_blocks[:boundary] for run in runs]
+        out.older = _after(whole, given - outside)
+        out.younger = mixed + _cut(whole, given - outside)
     else:
         out.younger = _cut(mixed, given)
-        out.older = _after(mixed, given) + [run for runs in in_blocks for run in runs]
+        out.older = _after(mixed, given) + whole
     rest = _runs(old.get(mt.MOVABLE, []))
     if own == mt.MOVABLE:
         rest = _without(rest, mixed)
-    out.moved = _cut(rest, counts.moved)
-    others = _after(rest, counts.moved)
+    out.moved = _shared(rest, counts.moved)
+    others = _without(rest, out.moved)
     for kind in (mt.UNMOVABLE, mt.RECLAIMABLE):
         runs = _runs(old.get(kind, []))
         others += _without(runs, mixed) if kind == own else runs
