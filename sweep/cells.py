@@ -97,7 +97,8 @@ class Cells:
 
     def status(self, order: tuple[str, ...]) -> NDArray[np.int8]:
         """Return `status` with its dims in this order, the replicate last."""
-        return np.asarray(self.root[STATUS].transpose(*order, REPLICATE).values, dtype=np.int8)
+        status = self.root[STATUS].load()  # once: every variable needs it
+        return np.asarray(status.transpose(*order, REPLICATE).values, dtype=np.int8)
 
     def values(self, name: str, order: tuple[str, ...], table: str = "") -> NDArray[np.float64]:
         """Return a variable as floats, NaN where the run did not end well.

@@ -50,17 +50,31 @@ class Comparison:
 
     def where(self, cell: int) -> dict[str, str]:
         """Return the axis values of a cell."""
-        index = np.unravel_index(cell, self.shape)
-        return {
-            part: self.cells.labels(part)[int(i)]
-            for dim, i in zip(self.dims, index, strict=True)
-            for part in self.cells.parts(dim)
-        }
+        return self.places([cell])[0]
 
-    def values(self, name: str, table: str = "") -> Floats:
-        """Return a variable as (cell, value, replicate); a table has one more dim, the label."""
+    def places(self, cells: Sequence[int]) -> list[dict[str, str]]:
+        """Return the axis values of several cells."""
+        if not self.dims:
+            return [{} for _ in cells]
+        index = np.unravel_index(np.asarray(cells, dtype=np.int64), self.shape)
+        columns = {}
+        for dim, along in zip(self.dims, index, strict=True):
+            for part in self.cells.parts(dim):
+                labels = self.cells.labels(part)
+                columns[part] = [labels[i] for i in along.tolist()]
+        return [{part: column[k] for part, column in columns.items()} for k in range(len(cells))]
+
+    def values(self, name: str, table: str = "", chosen: NDArray[np.int64] | None = None) -> Floats:
+        """Return a variable of all or of the chosen cells.
+
+        Returns
+        -------
+        NDArray
+            (cell, value, replicate); a table has one more dim, the label.
+        """
         full = self.cells.values(name, (*self.dims, self.axis), table)
-        return full.reshape((-1, *full.shape[len(self.dims) :]))[:, self.order]
+        rows = full.reshape((-1, *full.shape[len(self.dims) :]))
+        return (rows if chosen is None else rows[chosen])[:, self.order]
 
     def status(self) -> NDArray[np.int8]:
         """Return `status` as (cell, value, replicate)."""
@@ -157,14 +171,13 @@ class Comparison:
 
         Only causes whose variables the dataset has; see `allocator.counters.CAUSES`.
         """
-        chosen = slice(None) if cells is None else cells
         known_names = set(self.cells.scalars)
         shares = {}
         for name, cause in CAUSES.items():
-            parts = [self.values(v)[chosen] for v in cause.part if v in known_names]
+            parts = [self.values(v, chosen=cells) for v in cause.part if v in known_names]
             if not parts or not set(cause.whole) <= known_names:
                 continue
-            whole = sum((self.values(v)[chosen] for v in cause.whole), np.zeros(1))
+            whole = sum((self.values(v, chosen=cells) for v in cause.whole), np.zeros(1))
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(whole > 0, 100.0 * sum(parts, np.zeros(1)) / whole, np.nan)
             attrs = {"units": "percent", "long_name": cause.long_name}

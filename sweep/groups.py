@@ -118,9 +118,11 @@ def rank(comparison: Comparison) -> Ranking:
     reproduction = 100.0 * (failing[:, 1:] - failing[:, :1])
     severity = np.maximum((-gain).max(axis=1, initial=0.0), reproduction.max(axis=1, initial=0.0))
     best = np.maximum(gain.max(axis=1, initial=0.0), (-reproduction).max(axis=1, initial=0.0))
-    score = _score(comparison)
     same = no_effect(comparison)
     first = first_of_copies(comparison, same)
+    score = np.zeros(len(severity))
+    quiet = np.flatnonzero(first & (severity <= 0) & (best <= 0))
+    score[quiet] = _score(comparison, quiet)
     worth = first & ((severity > 0) | (best > 0) | (score > 0) | (failing > 0).any(axis=1))
     chosen = np.flatnonzero(worth)
     order = np.lexsort((chosen, -score[chosen], -best[chosen], -np.maximum(severity[chosen], 0)))
@@ -144,11 +146,8 @@ def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> li
     causes = _causes(comparison, chosen)
     failures = _failures(comparison, chosen)
     built = []
-    for i, cell in enumerate(chosen.tolist()):
-        where = comparison.where(cell)
-        for dim, same in zip(comparison.dims, ranking.same[cell], strict=True):
-            if same:
-                where.update(dict.fromkeys(comparison.cells.parts(dim), ANY))
+    places = marked_places(comparison, ranking, chosen.tolist())
+    for i, (cell, where) in enumerate(zip(chosen.tolist(), places, strict=True)):
         name = comparison.metrics[which[i]]
         prefix = _workload(comparison, where)
         built.append(
@@ -159,13 +158,26 @@ def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> li
                     Failure(key=f"{prefix}{key}", fails=fails, runs=runs)
                     for key, fails, runs in failures[i]
                 ),
-                metric=_stat(f"{prefix}{name}", metric, i, bool(absolute[i])),
+                metric=_stats(f"{prefix}{name}", metric.rows(np.array([i])), bool(absolute[i]))[0],
                 metric_changed=bool(moved[i].any()),
                 causes=tuple(sorted(causes[i], key=lambda s: -s.size)[:TOP_CAUSES]),
                 stats=tuple(s for s in others[i] if s.key != name),
             )
         )
     return built
+
+
+def marked_places(
+    comparison: Comparison, ranking: Ranking, cells: Sequence[int]
+) -> list[dict[str, str]]:
+    """Return the axis values of cells, `ANY` where an axis has no effect."""
+    parts = [comparison.cells.parts(dim) for dim in comparison.dims]
+    places = comparison.places(cells)
+    for place, same in zip(places, ranking.same[list(cells)].tolist(), strict=True):
+        for names, copy in zip(parts, same, strict=True):
+            if copy:
+                place.update(dict.fromkeys(names, ANY))
+    return places
 
 
 def no_effect(comparison: Comparison) -> Bools:
@@ -183,6 +195,9 @@ def no_effect(comparison: Comparison) -> Bools:
     same = np.ones((len(comparison.dims), *comparison.shape), dtype=bool)
     same[[d for d in range(len(comparison.dims)) if d not in several]] = False
     for values in _everything(comparison, order):
+        several = [d for d in several if same[d].any()]
+        if not several:
+            break
         for d in several:
             first = np.take(values, [0], axis=d)
             equal = (values == first) | ((values != values) & (first != first))
@@ -222,11 +237,11 @@ def _failing(comparison: Comparison) -> Floats:
     return np.asarray(bad.mean(axis=-1), dtype=np.float64)
 
 
-def _score(comparison: Comparison) -> Floats:
-    """Return lkp's score of each cell: the largest change of a stat that changed."""
-    score = np.zeros(int(np.prod(comparison.shape, dtype=np.int64)))
+def _score(comparison: Comparison, chosen: NDArray[np.int64]) -> Floats:
+    """Return lkp's score of each chosen cell: the largest change of a stat that changed."""
+    score = np.zeros(len(chosen))
     for name in comparison.cells.scalars:
-        summary = summarise(comparison.values(name))
+        summary = summarise(comparison.values(name, chosen=chosen))
         size = np.abs(change(summary.mean, _absolute(comparison, name)))
         listed = changed(summary, OTHER_RATIO) & np.isfinite(size)
         score = np.maximum(score, np.where(listed, size, 0.0).max(axis=1, initial=0.0))
@@ -237,14 +252,14 @@ def _other_stats(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list
     """Return the stats of each chosen cell that changed: scalars first, then tables."""
     found: list[list[Stat]] = [[] for _ in chosen]
     for name in comparison.cells.scalars:
-        summary = summarise(comparison.values(name)[chosen])
+        summary = summarise(comparison.values(name, chosen=chosen))
         _collect(found, name, summary, _absolute(comparison, name))
     for stats in found:
         stats.sort(key=lambda stat: -stat.size)
     for table in comparison.cells.tables:
         of_table: list[list[Stat]] = [[] for _ in chosen]
         for name in comparison.cells.columns(table):
-            values = np.moveaxis(comparison.values(name, table)[chosen], -1, 0)
+            values = np.moveaxis(comparison.values(name, table, chosen), -1, 0)
             absolute = _absolute(comparison, name, table)
             for entry, per_entry in zip(comparison.cells.entries(table), values, strict=True):
                 _collect(of_table, f"{table}.{entry}.{name}", summarise(per_entry), absolute)
@@ -254,8 +269,9 @@ def _other_stats(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list
 
 
 def _collect(found: list[list[Stat]], key: str, summary: Summary, absolute: bool) -> None:
-    for i in np.flatnonzero(changed(summary, OTHER_RATIO).any(axis=1)).tolist():
-        found[i].append(_stat(key, summary, i, absolute))
+    rows = np.flatnonzero(changed(summary, OTHER_RATIO).any(axis=1))
+    for i, stat in zip(rows.tolist(), _stats(key, summary.rows(rows), absolute), strict=True):
+        found[i].append(stat)
 
 
 def _causes(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list[Stat]]:
@@ -263,8 +279,10 @@ def _causes(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list[Stat
     for name, share in comparison.causes(chosen).data_vars.items():
         summary = summarise(np.asarray(share.values))
         moved = np.abs(change(summary.mean, True)) >= MOVED_POINTS
-        for i in np.flatnonzero((moved & changed(summary)).any(axis=1)).tolist():
-            found[i].append(_stat(f"cause.{name}", summary, i, True))
+        rows = np.flatnonzero((moved & changed(summary)).any(axis=1))
+        stats = _stats(f"cause.{name}", summary.rows(rows), True)
+        for i, stat in zip(rows.tolist(), stats, strict=True):
+            found[i].append(stat)
     return found
 
 
@@ -282,15 +300,14 @@ def _failures(
     return found
 
 
-def _stat(key: str, summary: Summary, i: int, absolute: bool) -> Stat:
-    delta = change(summary.mean[i], absolute)
-    return Stat(
-        key=key,
-        mean=tuple(summary.mean[i].tolist()),
-        std=tuple(summary.std[i].tolist()),
-        change=tuple(delta.tolist()),
-        absolute=absolute,
-    )
+def _stats(key: str, summary: Summary, absolute: bool) -> list[Stat]:
+    """Return one stat per row of a summary, (row, value)."""
+    delta = change(summary.mean, absolute)
+    rows = zip(summary.mean.tolist(), summary.std.tolist(), delta.tolist(), strict=True)
+    return [
+        Stat(key=key, mean=tuple(m), std=tuple(s), change=tuple(c), absolute=absolute)
+        for m, s, c in rows
+    ]
 
 
 def _absolute(comparison: Comparison, name: str, table: str = "") -> bool:

@@ -12,11 +12,17 @@ if TYPE_CHECKING:  # matplotlib takes a second to import; only a run's end needs
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST_PANELS = 24
+"""Panels of one picture; of more, those with the largest changes are drawn."""
 ANNOTATED = 600
 """Panels with more cells than this are drawn without numbers."""
 MISSING = "#d9d9d9"
 CELL_WIDTH, CELL_HEIGHT = 0.82, 0.42
 """Inches."""
+LARGEST = 18.0
+"""Inches that the panels of a picture take at most, each way."""
+LABEL = 0.15
+"""Inches between tick labels."""
 MOST = 100.0
 """Percent at which the colours end at the latest, so that one huge change does not hide others."""
 ABOUT_METRICS = "the metric itself, brighter is more"
@@ -62,26 +68,27 @@ def figure_of(surface: Surface, limit: float) -> "Figure":
     """Draw one surface as a matplotlib figure, without touching global state."""
     from matplotlib.figure import Figure
 
-    workloads = len(dict.fromkeys(panel.workload for panel in surface.panels))
-    values = len(surface.panels) // workloads
-    across = workloads if workloads > 1 else min(values, 3)
-    up = math.ceil(len(surface.panels) / across)
-    rows, columns = surface.panels[0].cells.shape
-    shrink = min(1.0, 40 / columns, 60 / rows)
-    width = max(2.6, columns * CELL_WIDTH * shrink)
-    height = max(0.8, rows * CELL_HEIGHT * shrink)
+    panels = _strongest(surface.panels)
+    workloads = len(dict.fromkeys(panel.workload for panel in panels))
+    by_workload = 1 < workloads <= 6 and len(panels) == len(surface.panels)
+    across = workloads if by_workload else min(len(panels), 3)
+    up = math.ceil(len(panels) / across)
+    rows, columns = panels[0].cells.shape
+    width = min(max(2.6, columns * CELL_WIDTH), max(2.6, LARGEST / across))
+    height = min(max(0.8, rows * CELL_HEIGHT), max(0.8, LARGEST / up))
     left = 0.35 + 0.075 * max((len(row) for row in surface.rows), default=0)
     figure = Figure(
         figsize=(max(6.5, left + across * (width + 0.35) + 1.3), 1.6 + up * (height + 0.75)),
         layout="constrained",
     )
     grid = figure.subplots(up, across, squeeze=False)
-    for number, spot in enumerate(grid.T.flat if workloads > 1 else grid.flat):
-        if number >= len(surface.panels):
+    for number, spot in enumerate(grid.T.flat if by_workload else grid.flat):
+        if number >= len(panels):
             spot.set_axis_off()
             continue
-        _panel(spot, surface, surface.panels[number], limit)
-    for spot in grid[:-1, :].flat if up > 1 and len(surface.panels) == grid.size else ():
+        _panel(spot, surface, panels[number], limit)
+        _ticks(spot, surface, math.ceil(columns * LABEL / width), math.ceil(rows * LABEL / height))
+    for spot in grid[:-1, :].flat if len(panels) == grid.size else ():
         spot.set_xticklabels([])
         spot.set_xlabel("")
     for spot in grid[:, 1:].flat:
@@ -94,13 +101,26 @@ def figure_of(surface: Surface, limit: float) -> "Figure":
     return figure
 
 
+def _strongest(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
+    """Return the panels to draw, in their order."""
+
+    def size(number: int) -> float:
+        finite = np.abs(panels[number].cells[np.isfinite(panels[number].cells)])
+        return float(finite.max(initial=0.0))
+
+    kept = sorted(range(len(panels)), key=size, reverse=True)[:MOST_PANELS]
+    return tuple(panels[number] for number in sorted(kept))
+
+
 def _panel(spot: "Axes", surface: Surface, panel: Panel, limit: float) -> None:
     from matplotlib.patches import Rectangle
 
     rows, columns = panel.cells.shape
     colours, numbers = _colours(panel, limit, bool(surface.baseline))
     annotate = rows * columns <= ANNOTATED
-    for (row, column), high, wide in _blocks(panel.copy_of):
+    if not annotate:
+        _mosaic(spot, panel, colours)
+    for (row, column), high, wide in _blocks(panel.copy_of) if annotate else ():
         corner = (column - 0.5, row - 0.5)
         reason = panel.missing[row, column]
         style = (
@@ -108,26 +128,30 @@ def _panel(spot: "Axes", surface: Surface, panel: Panel, limit: float) -> None:
             if reason
             else {"facecolor": colours[row, column]}
         )
-        line = 1.5 if annotate else 0.0
-        spot.add_patch(Rectangle(corner, wide, high, edgecolor="white", linewidth=line, **style))
-        if annotate:
-            place = (column + (wide - 1) / 2, row + (high - 1) / 2)
-            plain = reason or not panel.changed[row, column]
-            spot.text(
-                *place,
-                _note(reason, numbers[row, column], (high, wide), (rows, columns), surface),
-                ha="center",
-                va="center",
-                fontsize=8,
-                style="italic" if plain else "normal",
-                color=_ink(colours[row, column], bool(plain)),
-                bbox={"facecolor": MISSING, "edgecolor": "none", "pad": 1} if reason else None,
-            )
+        spot.add_patch(Rectangle(corner, wide, high, edgecolor="white", linewidth=1.5, **style))
+        plain = reason or not panel.changed[row, column]
+        spot.text(
+            column + (wide - 1) / 2,
+            row + (high - 1) / 2,
+            _note(reason, numbers[row, column], (high, wide), (rows, columns), surface),
+            ha="center",
+            va="center",
+            fontsize=8,
+            style="italic" if plain else "normal",
+            color=_ink(colours[row, column], bool(plain)),
+            bbox={"facecolor": MISSING, "edgecolor": "none", "pad": 1} if reason else None,
+        )
     spot.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
     spot.set_title(_panel_title(surface, panel), fontsize=9)
-    _ticks(spot, surface, columns, rows)
     for side in spot.spines.values():
         side.set_visible(False)
+
+
+def _mosaic(spot: "Axes", panel: Panel, colours: np.ndarray) -> None:
+    """Draw a large panel as one image, missing cells grey."""
+    grey = np.array([0.85, 0.85, 0.85, 1.0])
+    image = np.where((panel.missing != "")[..., None], grey, colours)
+    spot.imshow(image, aspect="auto", interpolation="nearest")
 
 
 def _blocks(copy_of: np.ndarray) -> list[tuple[tuple[int, int], int, int]]:
@@ -155,6 +179,8 @@ def _colours(panel: Panel, limit: float, diverging: bool) -> tuple[np.ndarray, n
         low, high = float(values.min()), float(values.max())
         shade = colormaps["viridis"]((values - low) / ((high - low) or 1.0) * 0.8 + 0.2)
     write = percent if diverging else short
+    if values.size > ANNOTATED:
+        return shade, np.full(values.shape, "")
     return shade, np.array([[write(float(value)) for value in row] for row in panel.cells])
 
 
@@ -208,11 +234,11 @@ def _ink(colour: "np.ndarray", plain: bool) -> str:
     return "black" if brightness > 0.5 else "white"
 
 
-def _ticks(spot: "Axes", surface: Surface, columns: int, rows: int) -> None:
-    step_x, step_y = math.ceil(columns / 20), math.ceil(rows / 40)
-    spot.set_xticks(range(0, columns, step_x), surface.columns[::step_x], fontsize=8)
-    spot.set_yticks(range(0, rows, step_y), surface.rows[::step_y], fontsize=8)
-    if max(map(len, surface.columns)) > 8 and columns > 2:
+def _ticks(spot: "Axes", surface: Surface, step_x: int, step_y: int) -> None:
+    """Label the columns and rows, with steps where they are too many."""
+    spot.set_xticks(range(len(surface.columns))[::step_x], surface.columns[::step_x], fontsize=8)
+    spot.set_yticks(range(len(surface.rows))[::step_y], surface.rows[::step_y], fontsize=8)
+    if max(map(len, surface.columns)) > 8 and len(surface.columns) > 2:
         spot.set_xticks(spot.get_xticks(), surface.columns[::step_x], rotation=30, ha="right")
     spot.tick_params(length=0)
     spot.set_xlabel(surface.column_axis, fontsize=9)
@@ -239,7 +265,12 @@ def _legend(surface: Surface) -> str:
     runs = f"mean of {surface.replicates} runs" if surface.replicates > 1 else "single runs"
     legend = ABOUT_CHANGES if surface.baseline else ABOUT_METRICS
     copies = any(len(np.unique(panel.copy_of)) < panel.copy_of.size for panel in surface.panels)
-    return f"{runs}; {legend}" + ("; (any ...): that axis has no effect there" if copies else "")
+    notes = [f"{runs}; {legend}"]
+    if copies:
+        notes.append("(any ...): that axis has no effect there")
+    if len(surface.panels) > MOST_PANELS:
+        notes.append(f"the {MOST_PANELS} of {len(surface.panels)} panels that change most")
+    return "; ".join(notes)
 
 
 def _colour_bar(figure: "Figure", grid: np.ndarray, surface: Surface, limit: float) -> None:
@@ -256,8 +287,9 @@ def _colour_bar(figure: "Figure", grid: np.ndarray, surface: Surface, limit: flo
     bar = figure.colorbar(
         ScalarMappable(Normalize(-limit, limit), cmap),
         ax=grid,
-        shrink=0.9,
+        shrink=min(0.9, 4.5 / figure.get_figheight()),
         aspect=25,
+        fraction=0.05,
         extend="both" if limit >= MOST else "neither",
     )
     kinds = {panel.absolute for panel in surface.panels}

@@ -21,7 +21,7 @@ from sweep.surface import metric_surfaces, surfaces
 from sweep.tables import SHOWN_GROUPS, SHOWN_ROWS, SHOWN_STATS, Report, report_of, summary_table
 
 LAYOUTS = ("lkp", "mmtests")
-MOST_PICTURES = 32
+MOST_PICTURES = 12
 """Machines that get a picture."""
 
 

@@ -9,7 +9,7 @@ import xarray as xr
 from allocator.counters import CAUSES
 from sweep.cells import Cells
 from sweep.compare import Comparison
-from sweep.groups import ANY, Group, Ranking, Stat, groups, rank
+from sweep.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
 from sweep.lkp import group_text, mmtests, stat_line
 from sweep.stats import Floats, summarise
 from sweep.surface import effects, without_comparison
@@ -114,18 +114,15 @@ def summary_table(cells: Cells, metric: str | None = None, limit: int | None = N
     metric
         Variable to show; without it each workload's own.
     limit
-        Most rows; what is left out is counted.
+        Most rows, `KEPT_GROUPS` without it; what is left out is counted.
     """
     whole = without_comparison(cells, metric)
     summary = summarise(whole.metric_values())
     ranking = rank(whole)
     failures = whole.failures()
     rows = []
-    for cell in np.flatnonzero(ranking.first).tolist():
-        where = whole.where(cell)
-        for dim, same in zip(whole.dims, ranking.same[cell], strict=True):
-            if same:
-                where.update(dict.fromkeys(cells.parts(dim), ANY))
+    listed = np.flatnonzero(ranking.first)[: KEPT_GROUPS if limit is None else limit].tolist()
+    for cell, where in zip(listed, marked_places(whole, ranking, listed), strict=True):
         key = whole.metrics[whole.metric_of_cell()[cell]]
         mean, std = summary.mean[cell], summary.std[cell]
         stat = Stat(
@@ -136,14 +133,13 @@ def summary_table(cells: Cells, metric: str | None = None, limit: int | None = N
     names = [part for dim in whole.dims for part in cells.parts(dim)]
     head = [*names, "         %stddev".ljust(16) + "  metric"]
     widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
-    shown = rows[:limit]
     lines = [
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in [head, *shown]
+        for row in [head, *rows]
     ]
-    if len(rows) > len(shown):
-        lines.append(f"... and {len(rows) - len(shown)} more points")
-    if any(ANY in row for row in shown):
+    if ranking.distinct > len(rows):
+        lines.append(f"... and {ranking.distinct - len(rows)} more points")
+    if any(ANY in row for row in rows):
         lines.append(f"{ANY}: the same results at every value of that axis")
     return "\n".join([*lines, ""])
 

@@ -37,7 +37,7 @@ def test_a_baseline_that_was_not_swept_gives_way_to_the_first_value(tmp_path, ca
 def test_without_baseline_the_metric_is_printed(tmp_path, capsys, config):
     paths = finish(tmp_path, lab().sel(machine=["icx"]), config)
     out = capsys.readouterr().out
-    assert out.startswith("machine    kernel         slab_max_order  gfp ")
+    assert out.startswith("machine  kernel         slab_max_order  gfp ")
     assert "to compare, e.g.: python -m sweep.report" in out
     assert paths[0].name == "summary.txt"
     assert paths[0].exists()
@@ -46,7 +46,7 @@ def test_without_baseline_the_metric_is_printed(tmp_path, capsys, config):
 def test_a_single_kernel_is_not_compared(tmp_path, capsys):
     ds = lab().sel(kernel="v6_1", machine=["icx"], drop=True)
     paths = finish(tmp_path, ds, {"compare": {"baseline": "kernel=v6_1"}})
-    assert capsys.readouterr().out.startswith("machine    slab_max_order  gfp ")
+    assert capsys.readouterr().out.startswith("machine  slab_max_order  gfp ")
     assert paths[0].name == "summary.txt"
 
 
