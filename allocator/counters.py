@@ -115,6 +115,9 @@ TABLES: dict[str, dict[str, Variable]] = {
         "Slab": Variable("byte", "memory in slabs", -1),
         "numa_local": Variable("1", "slabs taken by CPUs of the node"),
         "numa_other": Variable("1", "slabs taken by CPUs of another node", -1),
+        "numa_hit": Variable("1", "blocks from the node that was preferred"),
+        "numa_miss": Variable("1", "blocks from the node that another one was preferred to", -1),
+        "numa_foreign": Variable("1", "blocks that were wanted here and came from elsewhere", -1),
     },
     "locks": {
         "acquisitions": Variable("1", "times the lock was taken"),
@@ -130,6 +133,14 @@ TABLES: dict[str, dict[str, Variable]] = {
         "high": Variable("1", "high watermark, pages"),
         "pcp_batch": Variable("1", "pages moved to or from a per-CPU list at once"),
         "pcp_high": Variable("1", "pages a per-CPU list may hold"),
+        "nr_free_pages": Variable("1", "free pages, without per-CPU lists"),
+        "nr_free_pages_blocks": Variable("1", "pages in free blocks of at least a pageblock"),
+        "pcp_count": Variable("1", "pages on per-CPU lists"),
+        "pgalloc": Variable("1", "pages given"),
+        "zone_lock_takes": Variable("1", "times the zone lock was taken", -1),
+        "zone_lock_pages": Variable("1", "pages moved under the zone lock"),
+        "extfrag_index": Variable("1", "fragmentation index of huge pages, thousandths"),
+        "unusable_index": Variable("1", "free memory no use to huge pages, thousandths", -1),
     },
 }
 """Variables of each table, one more dim."""

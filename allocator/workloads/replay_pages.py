@@ -8,6 +8,7 @@ import numpy as np
 from allocator import gfp as flags
 from allocator.kernel import Kernel
 from allocator.pages.pcp_free import refresh
+from allocator.pages.proc import buddyinfo
 from allocator.pages.runs import Pfns
 from allocator.pages.zone import Zone
 from allocator.pages.zones import pcp_limits
@@ -165,14 +166,6 @@ def _zone_state(zone: Zone) -> dict[str, object]:
         "managed": zone.managed,
         "pcp": {str(cpu): [p.count, p.high, p.batch] for cpu, p in zone.pcps.items()},
     }
-
-
-def buddyinfo(zones: Sequence[Zone]) -> str:
-    """Return the text of /proc/buddyinfo."""
-    return "\n".join(
-        f"Node {zone.node}, zone {zone.name:>8} " + "".join(f"{n:6d} " for n in zone.buddyinfo())
-        for zone in zones
-    )
 
 
 def id_runs(first: int, pfns: Pfns, zones: Sequence[Zone]) -> list[list[int]]:
