@@ -10,7 +10,7 @@ from allocator.pages.zones import ZONE_TYPES, ZoneSize
 from allocator.records.record import Record, Section, load
 from allocator.slabs.cache import CacheSpec
 from allocator.slabs.parameters import SlabParameters
-from allocator.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, Topology
+from allocator.topology import LOCAL_DISTANCE, MAX_CPUS, REMOTE_DISTANCE, Topology
 
 ARCH_OF_MACHINE = {
     "x86_64": "x86_64",
@@ -139,11 +139,11 @@ def machine_topology(record: Record) -> Topology:
     nodes = nodes_of(record)
     online = {cpu: node for node, cpus, _ in nodes for cpu in cpus}
     if "cpus" in env and isinstance(env.values["cpus"], int):
-        present = possible = env.integer("cpus", least=1)
+        present = possible = env.integer("cpus", least=1, most=MAX_CPUS)
     else:
         cpus = env.section("cpus")
-        present = cpus.integer("present", least=1)
-        possible = cpus.integer("possible", present, least=1)
+        present = cpus.integer("present", least=1, most=MAX_CPUS)
+        possible = cpus.integer("possible", present, least=1, most=MAX_CPUS)
     numbers = sorted(online)[:present]
     home = min(online.values(), default=0)
     node_of_cpu = [online[cpu] for cpu in numbers] + [home] * (present - len(numbers))

@@ -36,13 +36,16 @@ class Section:
         found = _SHORT.repr(self.values[key]) if key in self.values else "nothing"
         return PredictError(f"{self.where}.{key}: found {found}, expected {expected}")
 
-    def integer(self, key: str, default: int | None = None, *, least: int = 0) -> int:
-        """Return a whole number of at least `least`."""
+    def integer(
+        self, key: str, default: int | None = None, *, least: int = 0, most: int = 1 << 62
+    ) -> int:
+        """Return a whole number from `least` to `most`."""
         value = self.values.get(key)
         if value is None and default is not None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise self.fail(key, f"a whole number from {least} on")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            bounds = f"from {least} on" if most == 1 << 62 else f"from {least} to {most}"
+            raise self.fail(key, f"a whole number {bounds}")
         return value
 
     def optional_integer(self, key: str) -> int | None:
