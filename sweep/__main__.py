@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from hydra.errors import HydraException  # below the path, so that Hydra finds the sweeper
     from omegaconf.errors import OmegaConfBaseException
 
-    from sweep.messages import hydra_message
+    from sweep.messages import hydra_message, is_from_hydra
     from sweep.resume import taken_up
 
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -48,6 +48,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _hydra()
     except (ConfigError, HydraException, OmegaConfBaseException) as error:
         if full:
+            raise
+        print(f"slabsweep: {hydra_message(error)}", file=sys.stderr)
+        return USER_ERROR
+    except ValueError as error:  # Hydra has these for some wrong overrides
+        if full or not is_from_hydra(error):
             raise
         print(f"slabsweep: {hydra_message(error)}", file=sys.stderr)
         return USER_ERROR
@@ -82,8 +87,8 @@ def _hydra() -> None:
 
     @hydra.main(version_base="1.3", config_path=str(CONFIGURATION), config_name="config")
     def task(config: DictConfig) -> None:
-        mode = HydraConfig.get().mode
-        raise ConfigError("hydra.mode", str(mode), "MULTIRUN: a run is always a sweep")
+        mode = getattr(HydraConfig.get().mode, "name", None)
+        raise ConfigError("hydra.mode", mode, "MULTIRUN: a run is always a sweep")
 
     task()
 

@@ -1,13 +1,15 @@
 """A run from end to end: a command line becomes a grid, a journal, a dataset and a report."""
 
+import importlib
 import logging
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -20,7 +22,7 @@ from allocator.results import Status
 from sweep.check import check_points, kinds_of
 from sweep.compose import Composer, tables_of, verified
 from sweep.executors import Executor, ExecutorError, executor_of
-from sweep.journal import Journal, JournalError, flush_folder
+from sweep.journal import Journal, JournalError, flush_folder, write_whole
 from sweep.plan import Planner
 from sweep.points import Points, ignored_by, points_of
 from sweep.progress import Progress, log_no_more, log_to
@@ -135,32 +137,57 @@ def _in_folder(
     if resumed:
         check_unchanged(_mapping(read_run(folder).get("remembered")), now)
     started = datetime.now(UTC)
-    executor = executor_of(request.settings.executor)  # Ray starts while we go on
+    journal = Journal(folder / JOURNAL)
+    chunks = journal.read()
+    found = located(points.keys, chunks)
+    _write_files(folder, request, now, hydra)
+    executor = _executor(request, found)  # Ray starts while we go on
     try:
         with interruptible():
-            points = _verified(points, request, composer)
-            journal = Journal(folder / JOURNAL)
-            found = located(points.keys, journal.read())
-            _write_files(folder, request, now, hydra)
+            checked = _verified(points, request, composer)
+            if checked is not points:
+                points, found = checked, located(checked.keys, chunks)
             _announce(folder, points, found)
             tally = _simulate(points, found, journal, executor, request, clock)
     except KeyboardInterrupt:
-        executor.close()
         log.warning("interrupted; finished points are kept; to go on: %s", resume_command(folder))
+        if not executor.close():
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
         raise SystemExit(INTERRUPTED) from None
     except BaseException:
         executor.close()
         raise
     simulated = clock.elapsed()
     counts = _write(folder, points, found, request, started)
+    log.debug("dataset written after %.2f s", clock.elapsed())
+    _say_times(tally, clock, simulated, executor)
     executor.close()
-    _say_times(tally, clock, simulated, executor, points)
+    log.debug("executor closed after %.2f s", clock.elapsed())
     _report(folder, points, request)
     log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
+    log.debug("all done after %.2f s", clock.elapsed())
     if counts["failed"] or counts["pending"]:
         _say_failures(points, found, folder)
         raise SystemExit(1)
     return 0
+
+
+def _executor(request: Request, found: Located) -> Executor:
+    """Return the executor; none is started for a run that has all its points already."""
+    settings = request.settings.executor
+    if (found.file >= 0).all():
+        return executor_of(replace(settings, name="inline"))
+    executor = executor_of(settings)
+    if settings.name == "ray":  # what the end needs loads while Ray starts
+        threading.Thread(target=_load_slow_modules, daemon=True).start()
+    return executor
+
+
+def _load_slow_modules() -> None:
+    with suppress(ImportError):  # said where they are needed
+        importlib.import_module("sweep.dataset")
+        importlib.import_module("sweep.report")
 
 
 def _verified(points: Points, request: Request, composer: Composer) -> Points:
@@ -231,7 +258,7 @@ def _folder(request: Request, master: DictConfig) -> tuple[Path, bool]:
         return new_folder(Path(str(master.hydra.sweep.dir)).absolute(), chosen=chosen), False
     except StoreError as error:
         print(f"slabsweep: {error}", file=sys.stderr)
-        raise SystemExit(1) from None
+        raise SystemExit(2) from None
 
 
 def _write_files(
@@ -239,9 +266,8 @@ def _write_files(
 ) -> None:
     """Write the resolved configuration, and what a resume needs."""
     axes = {axis.key: list(axis.values) for axis in request.grid.axes}
-    (folder / CONFIG_FILE).write_text(
-        OmegaConf.to_yaml(OmegaConf.create({**request.config, "axes": axes}))
-    )
+    config = OmegaConf.to_yaml(OmegaConf.create({**request.config, "axes": axes}))
+    write_whole(folder / CONFIG_FILE, config.encode())
     kept = [text for text in hydra if not text.startswith(("hydra.sweep.dir=", "hydra.mode="))]
     write_run(
         folder,
@@ -328,9 +354,7 @@ def _report(folder: Path, points: Points, request: Request) -> None:
         log.debug("why the report failed", exc_info=True)
 
 
-def _say_times(
-    tally: Tally, clock: Clock, simulated: float, executor: Executor, points: Points
-) -> None:
+def _say_times(tally: Tally, clock: Clock, simulated: float, executor: Executor) -> None:
     ray = getattr(executor, "start_seconds", 0.0)
     if not tally.points:
         return

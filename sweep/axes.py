@@ -114,29 +114,29 @@ def label(value: Value) -> str:
     return value if isinstance(value, str) else Transformer.str(value)
 
 
-def axis_of(override: Override, *, is_group: bool) -> Axis | Interval:
+def axis_of(override: Override, options: Sequence[str]) -> Axis | Interval:
     """Read one swept override.
 
     Parameters
     ----------
     override
         A parsed override for which `is_sweep_override()` holds.
-    is_group
-        Whether the key is a configuration group.
+    options
+        Options of the configuration group that the key names; empty if it names a value.
 
     Raises
     ------
     ConfigError
-        If the key cannot be swept, or the values are nested, shuffled, repeated or none.
+        If the key cannot be swept, the values are nested, shuffled, repeated or none, or a group
+        has no such option.
     """
     key, given = override.key_or_group, _given(override)
     root = re.split(r"[./@]", key, maxsplit=1)[0]
     if override.is_delete() or (root not in GROUPS and key != "seed"):
         able = f"one value (an axis lies in {', '.join(GROUPS)}, or is seed)"
         raise ConfigError(key, given, able)
-    empty = Axis(
-        key=key, element=override.get_key_element(), is_group=is_group, values=(), texts=()
-    )
+    element = override.get_key_element()
+    empty = Axis(key=key, element=element, is_group=bool(options), values=(), texts=())
     sweep = override.value()
     if isinstance(sweep, IntervalSweep):
         return _interval(empty, sweep, given)
@@ -145,7 +145,11 @@ def axis_of(override: Override, *, is_group: bool) -> Axis | Interval:
     elements = list(_limited(key, given, _elements(override)))
     if any(isinstance(element, Sweep) for element in elements):
         raise ConfigError(key, given, "one flat list of values, such as 64,128,256")
-    return filled(empty, [_rounded(element) for element in elements], given)
+    axis = filled(empty, [_rounded(element) for element in elements], given)
+    for value in axis.values:
+        if options and value not in options:
+            raise ConfigError(key, value, f"one of {', '.join(options)}")
+    return axis
 
 
 def filled(axis: Axis, elements: Sequence[Value], given: object) -> Axis:

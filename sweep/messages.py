@@ -30,6 +30,15 @@ def hydra_message(error: Exception) -> str:
     return _line(str(error))
 
 
+def is_from_hydra(error: Exception) -> bool:
+    """Return whether Hydra or OmegaConf raised an error, of whatever type."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("hydra", "omegaconf", "antlr4")
+
+
 def _missing(error: MissingConfigException) -> str:
     """Name the options of the group whose option is missing."""
     path = (error.missing_cfg_file or "").strip("/")
@@ -49,7 +58,8 @@ def _omegaconf(error: OmegaConfBaseException, said: str) -> str:
         known = [str(name) for name in parent if name != "hydra"]
         within = key.rpartition(".")[0]
         where = f"keys of {within}" if within else "keys and groups"
-        return f"{key}: no such key; {where}: {', '.join(known) or 'none'}"
+        names = ", ".join(known) or f"none yet, +{key}=... adds one"
+        return f"{key}: no such key; {where}: {names}"
     text = f"{key}: {reason}" if key and not reason.startswith(key) else reason
     said = re.sub(r"\s*Set the environment.*", "", said)
     return text or _line(said)

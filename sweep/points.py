@@ -45,13 +45,13 @@ class Points:
         """Return the root seed of cells, (cell,)."""
         if len(self.seeds) == 1:
             return np.full(cells.shape, self.seeds[0], dtype=np.int64)
-        where = np.unravel_index(cells, self.grid.shape)
-        return np.array(self.seeds, dtype=np.int64)[where[self.grid.place("seed")]]
+        place = _where(self.grid, cells)[self.grid.place("seed")]
+        return np.take(np.array(self.seeds, dtype=np.int64), place)
 
     def without_replicates(self) -> NDArray[np.int64]:
         """Return flat numbers of the distinct points, replicates taken together, ascending."""
         numbers: NDArray[np.int64] = self.cells // self.grid.replicates
-        return numbers[np.diff(numbers, prepend=-1) != 0]
+        return np.compress(np.diff(numbers, prepend=-1) != 0, numbers)
 
     def entries(self, cells: NDArray[np.int64], group: str) -> NDArray[np.int64]:
         """Return which entry of a group each cell uses, (cell,)."""

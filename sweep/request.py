@@ -52,11 +52,7 @@ class Reader:
 
     def axis(self, override: Override) -> Axis | Interval:
         """Return the axis that a swept override is."""
-        return axis_of(override, is_group=self.is_group(override.key_or_group))
-
-    def is_group(self, key: str) -> bool:
-        """Return whether a key is a group of the configuration."""
-        return bool(self._loader.get_group_options(key))
+        return axis_of(override, self._loader.get_group_options(override.key_or_group))
 
     def default_axes(self, master: DictConfig) -> dict[str, str]:
         """Return the grid that is swept when the command line has no axes.

@@ -1,5 +1,6 @@
 """What a run is told beside its points: checked and typed."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -108,6 +109,42 @@ class ExecutorSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompareSettings:
+    """The `compare` section: what a run reports at its end."""
+
+    baseline: str | None = None
+    """`axis=value` to compare the axis's other values with; None: no comparison."""
+    metric: str | None = None
+    """Variable to judge by; None: each workload's own."""
+    html: bool = False
+    """Whether a self-contained page is written, too."""
+
+    @classmethod
+    def from_config(cls, config: object) -> Self:
+        """Check the section.
+
+        Raises
+        ------
+        ConfigError
+            If a key is unknown or a value cannot be used.
+        """
+        given = _mapping("compare", config, tuple(cls.__dataclass_fields__))
+        baseline, metric, html = (given.get(key) for key in cls.__dataclass_fields__)
+        if baseline is not None:
+            axis, equals, value = _text("compare.baseline", baseline).partition("=")
+            if not (equals and value) or re.split(r"[./@]", axis)[0] not in (*GROUPS, "seed"):
+                able = f"AXIS=VALUE, an axis in {', '.join(GROUPS)}"
+                raise ConfigError("compare.baseline", baseline, able)
+        if html not in (None, False, True):
+            raise ConfigError("compare.html", html, "true or false")
+        return cls(
+            baseline=None if baseline is None else str(baseline),
+            metric=None if metric is None else _text("compare.metric", metric),
+            html=bool(html),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All of it."""
 
@@ -121,6 +158,8 @@ class Settings:
     """How axes become a grid."""
     executor: ExecutorSettings
     """Where chunks run."""
+    compare: CompareSettings
+    """What is reported at the end."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
@@ -141,6 +180,7 @@ class Settings:
             stop_on_error=on_error == "stop",
             grid=GridSettings.from_config(config.get("sweep") or {}),
             executor=ExecutorSettings.from_config(config.get("executor") or {}),
+            compare=CompareSettings.from_config(config.get("compare") or {}),
         )
 
 

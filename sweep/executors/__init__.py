@@ -51,8 +51,14 @@ class Executor(Protocol):
         """Return tasks that ended, waiting up to `timeout` seconds for the first."""
         ...
 
-    def close(self) -> None:
-        """Drop what is still running and release everything."""
+    def close(self) -> bool:
+        """Drop what is still running and release everything.
+
+        Returns
+        -------
+        bool
+            False if it cannot be released in time: only the end of this process does it.
+        """
         ...
 
 

@@ -22,13 +22,14 @@ class InlineExecutor:
         self._waiting.append((number, tasks))
 
     def next_done(self, timeout: float) -> list[Done]:
-        """Run the oldest task and return it; `timeout` does not interrupt it."""
-        if not self._waiting:
+        """Run the oldest task and return it; nothing can have ended already without waiting."""
+        if not self._waiting or timeout <= 0:
             return []
         number, tasks = self._waiting.popleft()
         results, seconds, text = work(tasks)
         return [Done(number=number, results=results, seconds=seconds, text=text)]
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Forget queued tasks."""
         self._waiting.clear()
+        return True

@@ -34,6 +34,9 @@ OBJECT_STORE_BYTES = 512 << 20
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Workers' environment: one CPU per task."""
 
+PATIENCE = 2.0
+"""Seconds that closing waits for a Ray that is still starting."""
+
 LOOK_AGAIN = 5.0
 """Seconds between looks at the size of a cluster."""
 
@@ -84,9 +87,10 @@ class RayExecutor:
             done, _ = self._ray.wait(list(self._pending), num_returns=many, timeout=0)
         return [self._done(ref) for ref in done]
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Drop running tasks; shut down a Ray of our own, leave a cluster alone."""
-        self._started.wait()
+        if not self._started.wait(PATIENCE):
+            return False  # interrupted while Ray starts: its processes end with ours
         if self._ray is not None and self._ray.is_initialized():
             if not self._local:
                 for ref in self._pending:
@@ -95,6 +99,7 @@ class RayExecutor:
             self._ray.shutdown()
         self._closing.set()
         self._thread.join()
+        return True
 
     def _done(self, ref: Any) -> Done:
         number = self._pending.pop(ref)
