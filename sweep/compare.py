@@ -249,18 +249,18 @@ def metrics_of(cells: Cells, metric: str | None, dim: str | None) -> tuple[str, 
         if metric not in cells.scalars:
             raise ConfigError("metric", metric, f"one of {', '.join(cells.scalars)}")
         return (metric,)
-    candidates = [name for name in MAIN if name in cells.scalars] or list(cells.scalars)[:1]
+    judged = [name for name in cells.scalars if known(name, cells.root[name].attrs).better]
+    candidates = [name for name in (*MAIN, *judged, *cells.scalars) if name in cells.scalars]
     if not candidates:
         raise ConfigError("dataset", "no numeric variable", "at least one result to compare")
     split = (dim,) if dim else ()
-    rest = tuple(axis for axis in cells.axes if axis not in split)
-    given = {}
-    for name in candidates:
-        values = cells.values(name, (*split, *rest))
-        rows = values.reshape((values.shape[0] if split else 1, -1))
-        given[name] = (np.nan_to_num(rows) != 0).any(axis=1)  # counts are 0 where not given
-    lanes = len(next(iter(given.values())))
-    return tuple(
-        next((name for name in candidates if given[name][lane]), candidates[0])
-        for lane in range(lanes)
-    )
+    order = (*split, *(axis for axis in cells.axes if axis not in split))
+    found: list[str] = [""] * (cells.root.sizes[dim] if dim else 1)
+    for name in dict.fromkeys(candidates):
+        values = cells.values(name, order)
+        rows = values.reshape((len(found), -1))
+        given = (np.nan_to_num(rows) != 0).any(axis=1)  # counts are 0 where not given
+        found = [metric or name * bool(there) for metric, there in zip(found, given, strict=True)]
+        if all(found):
+            break
+    return tuple(metric or candidates[0] for metric in found)

@@ -17,6 +17,7 @@ from sweep.compare import compare
 from sweep.lkp import group_text
 from sweep.page import page
 from sweep.picture import draw
+from sweep.settings import CompareSettings
 from sweep.surface import metric_surfaces, surfaces
 from sweep.tables import SHOWN_GROUPS, SHOWN_ROWS, SHOWN_STATS, Report, report_of, summary_table
 
@@ -57,9 +58,8 @@ def finish(
     dataset
         The finished dataset.
     config
-        Resolved configuration; `compare.baseline` names the baseline, `compare.metric` a metric,
-        `compare.html` asks for a page. A baseline that was not swept is replaced by the first
-        value of its axis; without that axis there is no comparison.
+        Resolved configuration, of which the section `compare` counts. A baseline that was not
+        swept is replaced by the first value of its axis; without that axis there is no comparison.
 
     Returns
     -------
@@ -67,15 +67,11 @@ def finish(
         The files written.
     """
     cells = cells_of(dataset)
-    section = config.get("compare")
-    wishes = section if isinstance(section, Mapping) else {}
-    baseline, metric = wishes.get("baseline"), wishes.get("metric")
-    wish = Wish(
-        baseline=_possible(cells, str(baseline)) if baseline else None,
-        metric=str(metric) if metric in cells.scalars else None,
-        html=bool(wishes.get("html")),
-    )
-    return write(cells, run_dir, wish)
+    asked = CompareSettings.from_config(config.get("compare") or {})
+    baseline = asked.baseline and _possible(cells, asked.baseline)
+    if baseline and baseline != asked.baseline:
+        print(f"{asked.baseline} was not swept: compared with {baseline}")
+    return write(cells, run_dir, Wish(baseline=baseline, metric=asked.metric, html=asked.html))
 
 
 def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from allocator.errors import ConfigError
 from sweep.report import finish, main
+from sweep.settings import CompareSettings
 from tests.sweep.synthetic import dataset, lab
 
 
@@ -30,7 +32,25 @@ def test_a_run_ends_with_table_and_pictures(tmp_path, capsys):
 
 def test_a_baseline_that_was_not_swept_gives_way_to_the_first_value(tmp_path, capsys):
     finish(tmp_path, lab().sel(machine=["icx"]), {"compare": {"baseline": "kernel=v6_12"}})
-    assert capsys.readouterr().out.startswith("kernel: v6_1_order_v2 against v6_1\n")
+    assert capsys.readouterr().out.startswith(
+        "kernel=v6_12 was not swept: compared with kernel=v6_1\nkernel: v6_1_order_v2 against "
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "line"),
+    [
+        ({"baselin": "kernel=v6_1"}, "compare.baselin: found 'kernel=v6_1', expected one of the k"),
+        ({"baseline": "v6_1"}, "compare.baseline: found 'v6_1', expected AXIS=VALUE, an axis in m"),
+        ({"baseline": "kernle=v6_1"}, "compare.baseline: found 'kernle=v6_1', expected AXIS=VALUE"),
+        ({"html": "yes"}, "compare.html: found 'yes', expected true or false"),
+        ({"metric": 3}, "compare.metric: found 3, expected "),
+    ],
+)
+def test_what_to_compare_is_checked_before_the_run(section, line):
+    with pytest.raises(ConfigError) as caught:
+        CompareSettings.from_config(section)
+    assert str(caught.value).startswith(line)
 
 
 @pytest.mark.parametrize("config", [{}, {"compare": None}, {"compare": {"baseline": None}}])
