@@ -139,10 +139,19 @@ class Kswapd:
         return self.run(pages)
 
     def rest(self) -> int:
-        """Let enough time pass for it to finish its round and sleep."""
+        """Let enough time pass for it to finish its round and sleep; return the pages reclaimed."""
         pages = self.run(ENDLESS) if self.awake else 0
         self._rested = True
         return pages
+
+    def settle(self, highest: int) -> int:
+        """Let the last tenth of a second of a busy time pass; return the pages reclaimed.
+
+        kswapd sleeps lightly at first and looks at the marks again before it sleeps deeply, so
+        what was taken meanwhile is given back up to the high mark (kswapd_try_to_sleep()).
+        """
+        self.wake(0, highest)
+        return self.rest()
 
     def run(self, budget: int) -> int:
         """Reclaim up to a number of pages, or until the node is balanced."""
@@ -150,7 +159,7 @@ class Kswapd:
         while self.awake and total < budget:
             if self._left <= 0 and not self._next_pass():
                 break
-            got = self._reclaim(min(max(self._left, self._away()), budget - total))
+            got = self._reclaim(min(self._left, budget - total))
             if not got:
                 self._sleep()
                 break
@@ -168,14 +177,15 @@ class Kswapd:
         )
 
     def _next_pass(self) -> bool:
-        """Begin another pass over the list, or go to sleep; tell which."""
+        """Begin further passes over the list, or go to sleep; tell which."""
         if self._order and self._done >= gap(self._policy, self._order):
             self._order = 0  # enough for compaction: from here on only the mark counts
         if self.balanced(self._order, self._highest) or self._priority < 1:
             self._sleep()
             return False
         wanted = sum(max(z.mark("high"), CLUSTER) for z in self._zones if z.index <= self._highest)
-        while self._left <= 0 and self._priority > 0:
+        away = max(1, min(self._away(), self._lru.pages))
+        while self._left < away and self._priority > 0:
             step = max(CLUSTER, self._lru.pages >> self._priority)
             self._left += step
             if step < wanted:

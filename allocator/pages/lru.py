@@ -92,7 +92,7 @@ class PageUse:
             return self._page[first : first + pages]
         out = np.repeat(self._block[block : last + 1], self.size)
         out = out[first - block * self.size :][:pages]
-        for mixed in np.flatnonzero(self._block[block : last + 1] == _MIXED) + block:
+        for mixed in (np.flatnonzero(self._block[block : last + 1] == _MIXED) + block).tolist():
             low, high = max(first, mixed * self.size), (mixed + 1) * self.size
             out[low - first : high - first] = self._page[low : min(high, first + pages)]
         return out

@@ -267,11 +267,9 @@ class HugetlbRecord:
     def _hidden(self) -> int:
         """Pages on per-CPU lists: what is neither counted anywhere nor the kernel's own."""
         seen = self._meminfo(*_COUNTED)
-        held = sum(
-            int(found[1])
-            for line in self._given.values.get("load") or []
-            if isinstance(line, str) and (found := _HELD.match(line))
-        )
+        lines = self._given.values.get("load")
+        told = [_HELD.match(str(line)) for line in lines] if isinstance(lines, list) else []
+        held = sum(int(found[1]) for found in told if found)
         return max(0, self._managed() - seen - held - UNSEEN_PAGES)
 
     def _hide(self, zone: Zone, placed: Placed, reclaimer: Reclaimer) -> None:
@@ -354,9 +352,7 @@ def _types(snap: Section, place_: Place) -> tuple[NDArray[np.int64], NDArray[np.
     return counts, blocks
 
 
-def _fill_lists(
-    reclaimer: Reclaimer, node: int, placed: dict[tuple[int, int], Placed]
-) -> None:
+def _fill_lists(reclaimer: Reclaimer, node: int, placed: dict[tuple[int, int], Placed]) -> None:
     """Put the cache of a node on its list, the oldest first.
 
     A fill takes the highest zone first, lower ones when that is short, and then again what kswapd

@@ -6,11 +6,13 @@ from allocator.errors import ConfigError
 from allocator.workloads.base import Workload
 from allocator.workloads.geometry import Geometry
 from allocator.workloads.hackbench import HackbenchSockets
+from allocator.workloads.hugepages import HugePages
 from allocator.workloads.memoryless_boot import MemorylessBoot
 
 WORKLOADS: dict[str, type[Workload]] = {
     Geometry.name: Geometry,
     HackbenchSockets.name: HackbenchSockets,
+    HugePages.name: HugePages,
     MemorylessBoot.name: MemorylessBoot,
 }
 """Every workload that a configuration may name."""

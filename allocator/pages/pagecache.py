@@ -1,0 +1,136 @@
+"""Filling memory: a file read once, memory that processes hold, memory that cannot move.
+
+What a reader takes follows from the walk over the zones: each down to its low mark, the highest
+first; then kswapd gives the oldest cache back up to the high mark, and the reader goes on in what
+was freed (mm/readahead.c page_cache_ra_unbounded(), mm/filemap.c).
+"""
+
+from itertools import pairwise
+
+from allocator.pages import migratetype as mt
+from allocator.pages.fallback import alloc_blocks
+from allocator.pages.lru import Use
+from allocator.pages.reclaim import Reclaimer
+from allocator.pages.runs import Runs
+from allocator.pages.zone import Zone
+
+_NORMAL, _MOVABLE_ZONE = 2, 3
+_PIN_EVERY, _PIN_PAGES = 128, 16
+
+
+def read_file(reclaimer: Reclaimer, pages: int, *, node: int, movable: bool) -> int:
+    """Read a file, or a block device, into the page cache.
+
+    Parameters
+    ----------
+    reclaimer
+        The machine.
+    pages
+        Pages read.
+    node
+        Node of the reader's CPU.
+    movable
+        A file's cache can be moved; a block device's is allocated as Unmovable, no higher than
+        zone Normal.
+
+    Returns
+    -------
+    int
+        Pages read; fewer if nothing could be reclaimed any more.
+    """
+    highest = _MOVABLE_ZONE if movable else _NORMAL
+    kind = mt.MOVABLE if movable else mt.UNMOVABLE
+    left = pages
+    while left > 0:
+        got = _take(reclaimer, left, node, highest, kind, Use.CACHE)
+        left -= got
+        if not got and not _balance(reclaimer, node, highest):
+            break
+    for memory in reclaimer.nodes.values():
+        memory.kswapd.settle(highest)
+        memory.drain()
+    return pages - left
+
+
+def hold(reclaimer: Reclaimer, pages: int, *, node: int) -> int:
+    """Take anonymous memory that stays; return the pages got."""
+    return _take(reclaimer, pages, node, _MOVABLE_ZONE, mt.MOVABLE, Use.ANON)
+
+
+def pin(reclaimer: Reclaimer, pages: int, *, node: int) -> int:
+    """Take kernel memory and give all but an eighth of it back; return the pages that stay.
+
+    As pipes do of which most are closed: an eighth of each stretch of memory stays, and nothing
+    can move it.
+    """
+    stays = 0
+    left = pages
+    for zone in _zones(reclaimer, node, _NORMAL):
+        runs = zone.alloc_run(min(left, _room(zone, _NORMAL)), mt.UNMOVABLE)
+        for start, count in _lists(runs):
+            left -= count
+            for at in range(start, start + count, _PIN_EVERY):
+                size = min(_PIN_EVERY, start + count - at)
+                keep = min(_PIN_PAGES, size)
+                stays += keep
+                if size > keep:
+                    zone.free_run(at + keep, size - keep, None)
+    return stays
+
+
+def _zones(reclaimer: Reclaimer, node: int, highest: int) -> tuple[Zone, ...]:
+    zones = reclaimer.allocator.zonelists[node]
+    return tuple(zone for zone in zones if zone.index <= highest)
+
+
+def _room(zone: Zone, highest: int) -> int:
+    """Pages that order-0 requests may take before the zone is at its low mark."""
+    return max(0, zone.free - zone.mark("low") - zone.reserve[highest])
+
+
+def _take(reclaimer: Reclaimer, pages: int, node: int, highest: int, kind: int, use: Use) -> int:
+    """Take pages from one zone after the other, each down to its low mark."""
+    got = 0
+    for zone in _zones(reclaimer, node, highest):
+        want = min(pages - got, _room(zone, highest))
+        if want <= 0:
+            continue
+        memory = reclaimer.nodes[zone.node]
+        for start, count in _lists(_runs(zone, want, kind, use)):
+            got += count
+            if use is Use.ANON:
+                memory.uses[zone.index].set(start, count, use)
+            else:
+                memory.lru.add(start, count, use)
+    return got
+
+
+def _runs(zone: Zone, pages: int, kind: int, use: Use) -> Runs:
+    """Take runs of pages; large folios come as whole pageblocks as long as there are any."""
+    order = zone.buddy.pageblock_order
+    if use is Use.CACHE and zone.policy.large_folios and pages >> order:
+        starts, blocks = alloc_blocks(zone.buddy, pages >> order, order, kind)
+        if len(starts):
+            return starts, blocks << order
+    return zone.alloc_run(pages, kind)
+
+
+def _lists(runs: Runs) -> list[tuple[int, int]]:
+    """Return runs as (first page, pages), those that follow each other joined."""
+    starts, lengths = runs
+    if not len(starts):
+        return []
+    joins = starts[1:] == starts[:-1] + lengths[:-1]
+    first = [0, *(i + 1 for i, joined in enumerate(joins.tolist()) if not joined), len(starts)]
+    ends = (starts + lengths).tolist()
+    return [(int(starts[a]), ends[b - 1] - int(starts[a])) for a, b in pairwise(first)]
+
+
+def _balance(reclaimer: Reclaimer, node: int, highest: int) -> int:
+    """Let the kswapds of the reader's zones work; return the pages they gave back."""
+    freed = 0
+    for other in dict.fromkeys(zone.node for zone in _zones(reclaimer, node, highest)):
+        kswapd = reclaimer.nodes[other].kswapd
+        kswapd.wake(0, highest)
+        freed += kswapd.rest()
+    return freed
