@@ -57,7 +57,9 @@ class Late:
 NOTHING = Late(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-def free(state: State, place: Ints, slab: Ints, count: Ints, *, at_once: bool = False) -> None:
+def free(
+    state: State, place: Ints, slab: Ints, count: NDArray[np.integer], *, at_once: bool = False
+) -> None:
     """Free runs of objects in array order.
 
     Parameters
@@ -81,7 +83,7 @@ def free(state: State, place: Ints, slab: Ints, count: Ints, *, at_once: bool = 
     slow = _fast_path(state, frees)
     full = (before == 0).nonzero()[0]
     late = NOTHING
-    if not state.policy.config_cpu_partial:
+    if not state.has_cpu_partial:
         events = _list_full_slabs(state, frees, full)
     else:
         drained = _push_full_slabs(state, frees, full)
@@ -97,7 +99,8 @@ def give_back_bulk(state: State, window: Window, who: Ints) -> None:
     runs = window.withdraw(who)
     request, slab = np.repeat(runs.request, runs.count), np.repeat(runs.slab, runs.count)
     lists = detached_freelists(state.policy, request, slab)
-    free(state, window.place[lists.request], lists.slab, lists.count, at_once=True)
+    with state.events.named(lists.request):
+        free(state, window.place[lists.request], lists.slab, lists.count, at_once=True)
 
 
 def _change_words(
@@ -111,7 +114,7 @@ def _change_words(
         (n,) word of the slab before each entry; entries whose slab occurs more than once.
     """
     word = state.pool.word
-    new_place = np.int32(PARTIAL if state.policy.config_cpu_partial else 0)
+    new_place = np.int32(PARTIAL if state.has_cpu_partial else 0)
     index = np.arange(len(slab))
     tag = state.tag(len(word))
     tag[slab[::-1]] = index[::-1]
@@ -238,11 +241,12 @@ def _count_slow(state: State, frees: Frees, slow: Ints | None, late: Late) -> No
     if slow is not None:
         row, before, slab, count = row[slow], before[slow], slab[slow], count[slow]
     times: Ints = np.ones_like(count) if frees.at_once else count
-    statistics.add(Stat.FREE_SLOWPATH, row, times)
+    if policy.generation == "cpu_slabs":  # 7.x counts what users free, not what sheaves flush
+        statistics.add(Stat.FREE_SLOWPATH, row, times)
     statistics.update(state.pool.home[slab].astype(np.int64), times)
     frozen_places = CPU | PARTIAL if policy.freezing == "taken" else CPU
     frozen = times * ((before & frozen_places) != 0)
-    if policy.freezing == "taken" and policy.config_cpu_partial:
+    if policy.freezing == "taken" and state.has_cpu_partial:
         frozen += (times - 1) * (before == 0)
         lost = np.minimum(late.amount, 1) if frees.at_once else late.amount
         statistics.add(Stat.FREE_FROZEN, frees.row[late.entry], -lost)
@@ -262,7 +266,7 @@ def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
     wanted = LISTED | LOST | (PARTIAL if policy.freezing == "delayed" else 0)
     maybe = (before & wanted) != 0
     rest_of_run = (before == 0) & (frees.count > 1) & (not frees.at_once)
-    if not policy.config_cpu_partial:  # listed by this free or an earlier one of this call
+    if not state.has_cpu_partial:  # listed by this free or an earlier one of this call
         maybe |= (before > 0) & (before <= FREE) | rest_of_run
     elif policy.freezing == "delayed":
         maybe |= rest_of_run
@@ -272,7 +276,7 @@ def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
     emptied = (before[entry] & FREE) + frees.count[entry] == pool.objects[slab]
     entry, slab = entry[emptied], slab[emptied]
     flags = before[entry] & (LISTED | LOST)
-    listed = flags == LISTED if policy.config_cpu_partial else flags != LOST
+    listed = flags == LISTED if state.has_cpu_partial else flags != LOST
     unlisted = entry[~listed]
     state.lock_only(unlisted, frees.slab[unlisted])
     entry = entry[listed]

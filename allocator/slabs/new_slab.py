@@ -32,7 +32,7 @@ KEPT_FLAGS = (
 """Flags of a request that reach the page allocator (GFP_RECLAIM_MASK | GFP_CONSTRAINT_MASK)."""
 
 
-def in_turns(state: State, row: Ints, node: Ints) -> Iterator[Ints]:
+def in_turns(state: State, row: Ints, node: Ints, *, plenty: bool | None = None) -> Iterator[Ints]:
     """Yield requests for new slabs, all at once if memory is plenty, else one of each lane.
 
     Whoever runs out of memory does something about it (a smaller order, giving back what it got)
@@ -48,7 +48,9 @@ def in_turns(state: State, row: Ints, node: Ints) -> Iterator[Ints]:
         (n,) node whose zonelist it uses.
     """
     lane = state.rows.lane[row]
-    if state.source.plenty(lane, node, state.rows.order[row]):
+    if plenty is None:
+        plenty = state.source.plenty(lane, node, state.rows.order[row])
+    if plenty:
         yield np.arange(len(row))
         return
     turn = rank_among_equals(lane, int(lane.max()) + 1)

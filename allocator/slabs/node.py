@@ -131,6 +131,20 @@ def apply_events(state: State, events: ListEvents, cpu: Ints) -> None:
         discard(state, leaving.slab, leaving.request, cpu[leaving.request])
 
 
+def add_partial(state: State, slabs: Ints, request: Ints, *, head: bool) -> None:
+    """Add slabs with objects in use to their lists, in array order, under one list_lock each."""
+    if not len(slabs):
+        return
+    lists = state.pool.home[slabs].astype(np.int64)
+    state.statistics.lock(lists)
+    state.events.lock(request, lists, 1)
+    order = stable_order(lists, len(state.nr_slabs))
+    lists = lists[order]
+    starts = group_starts(lists)
+    put = state.lists.prepend if head else state.lists.append
+    put(lists[starts], np.diff(starts, append=len(lists)), slabs[order])
+
+
 def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
     """Give empty slabs back to the page allocator, in array order (discard_slab()).
 

@@ -27,13 +27,15 @@ from numpy.typing import NDArray
 from allocator import gfp as flags
 from allocator.pages.source import PageSource
 from allocator.slabs import cpu as cpu_slabs
-from allocator.slabs import free as frees
-from allocator.slabs.bulk import detached_freelists
+from allocator.slabs import free as cpu_free
+from allocator.slabs import sheaf_alloc, sheaf_flush, sheaf_free
 from allocator.slabs.events import Events
 from allocator.slabs.flush import flush
 from allocator.slabs.places import Places
 from allocator.slabs.policy import SlabPolicy
 from allocator.slabs.rows import Rows
+from allocator.slabs.sheaf_alloc import free_arrays
+from allocator.slabs.sheaf_window import SheafWindow
 from allocator.slabs.shrink import shrink_lists
 from allocator.slabs.state import Draws, State
 from allocator.slabs.statistics import Statistics
@@ -119,9 +121,7 @@ class Slub:
         """
         self.state.events.clear()
         order = _order(clock, cpu)
-        window = self._window(row, cpu, count, node, gfp, order)
-        cpu_slabs.alloc(self.state, window)
-        return _renumbered(window.runs(), order)
+        return self._alloc(row, cpu, count, node, gfp, order, bulk=False)
 
     def free(
         self,
@@ -148,7 +148,9 @@ class Slub:
         self.state.events.clear()
         order = _order(clock, cpu)
         place = row * self.state.nr_cpus + cpu
-        frees.free(self.state, _sorted(place, order), _sorted(slab, order), _sorted(count, order))
+        rule = cpu_free.free if self.state.sheaves is None else sheaf_free.free
+        with self.state.events.named(order):
+            rule(self.state, _sorted(place, order), _sorted(slab, order), _sorted(count, order))
 
     def bulk_alloc(
         self,
@@ -165,10 +167,7 @@ class Slub:
         """
         self.state.events.clear()
         order = _order(clock, cpu)
-        window = self._window(row, cpu, count, None, gfp, order)
-        window.bulk = True
-        cpu_slabs.alloc(self.state, window)
-        return _renumbered(window.runs(), order)
+        return self._alloc(row, cpu, count, None, gfp, order, bulk=True)
 
     def bulk_free(self, row: Ints, cpu: Ints, request: Ints, slab: Ints) -> None:
         """Free arrays of objects, each by one call (kmem_cache_free_bulk()).
@@ -183,9 +182,9 @@ class Slub:
             (objects,) slab of each object, in the order of the call's array.
         """
         self.state.events.clear()
-        lists = detached_freelists(self.state.policy, request, slab)
-        place = (row * self.state.nr_cpus + cpu)[lists.request]
-        frees.free(self.state, place, lists.slab, lists.count, at_once=True)
+        place = row * self.state.nr_cpus + cpu
+        rule = free_arrays if self.state.sheaves is None else sheaf_free.bulk_free
+        rule(self.state, place, request, slab)
 
     def shrink(self, row: Ints, cpu: Ints | None = None) -> None:
         """Shrink caches: flush their CPUs in ascending order, sort and thin their lists.
@@ -197,24 +196,30 @@ class Slub:
         cpu
             (n,) CPU that asks for it; None: CPU 0.
         """
-        self.state.events.clear()
+        by = np.zeros_like(row) if cpu is None else cpu
         self.flush(row)
-        shrink_lists(self.state, row, np.zeros_like(row) if cpu is None else cpu)
+        if self.state.sheaves is not None:
+            sheaf_flush.shrink_barns(self.state, row, by)
+        shrink_lists(self.state, row, by)
 
     def flush(self, row: Ints) -> None:
         """Flush all CPUs of rows (flush_all())."""
+        self.state.events.clear()
         cpus = np.arange(self.state.nr_cpus)
-        flush(self.state, (row[:, None] * self.state.nr_cpus + cpus).reshape(-1))
+        rule = flush if self.state.sheaves is None else sheaf_flush.flush
+        rule(self.state, (row[:, None] * self.state.nr_cpus + cpus).reshape(-1))
 
     def offline_cpu(self, row: Ints, cpu: Ints) -> None:
         """Give back what dead CPUs held (slub_cpu_dead())."""
-        flush(self.state, row * self.state.nr_cpus + cpu)
+        self.state.events.clear()
+        rule = flush if self.state.sheaves is None else sheaf_flush.offline
+        rule(self.state, row * self.state.nr_cpus + cpu)
 
     def write_sysfs(self, row: Ints | int, attribute: str, value: int) -> int:
         """Write cpu_partial, min_partial or remote_node_defrag_ratio of rows; return the errno."""
         return write_sysfs(self.state, np.atleast_1d(np.asarray(row)), attribute, value)
 
-    def _window(
+    def _alloc(
         self,
         row: Ints,
         cpu: Ints,
@@ -222,17 +227,28 @@ class Slub:
         node: Ints | None,
         gfp: Ints | int,
         order: Ints | None,
-    ) -> Window:
-        """Return a window of requests in their order."""
+        *,
+        bulk: bool,
+    ) -> Runs:
+        """Serve one window of requests."""
         place = row * self.state.nr_cpus + cpu
         every = np.broadcast_to(np.asarray(gfp, dtype=np.int64), place.shape)
-        return Window(
+        arrays = (
             _sorted(place, order),
             _sorted(row, order),
             _sorted(count, order),
             None if node is None else _sorted(node, order),
             _sorted(every, order),
         )
+        window: Window
+        with self.state.events.named(order):
+            if self.state.sheaves is None:
+                window = Window(*arrays, bulk=bulk)
+                cpu_slabs.alloc(self.state, window)
+            else:
+                window = SheafWindow(*arrays, bulk=bulk)
+                sheaf_alloc.alloc(self.state, window)
+        return _renumbered(window.runs(), order)
 
 
 def _order(clock: Ints | None, cpu: Ints) -> Ints | None:

@@ -18,7 +18,8 @@ from allocator.slabs.policy import SlabPolicy
 from allocator.slabs.pool import SlabPool
 from allocator.slabs.ranks import stable_order
 from allocator.slabs.rows import Rows
-from allocator.slabs.statistics import Statistics
+from allocator.slabs.sheaves import Sheaves
+from allocator.slabs.statistics import Stat, Statistics
 
 Ints = NDArray[np.int64]
 Draws = Callable[[Ints, Ints], Ints]
@@ -116,6 +117,15 @@ class State:
         """(place,): its list, or NO_LIST."""
         self.nr_hops: Ints = (places.zonelist >= 0).sum(axis=2)
         """(row, node): nodes in the zonelist."""
+
+        self.has_cpu_partial = policy.generation == "cpu_slabs" and policy.config_cpu_partial
+        """CPUs have partial lists (kmem_cache_has_cpu_partial())."""
+        self.sheaves: Sheaves | None = None
+        """Sheaves and barns, where the kernel has them."""
+        if policy.generation == "sheaves":
+            self.sheaves = Sheaves(rows, places)
+            made = np.where(rows.sheaf_capacity > 0, places.possible_cpus, 0)
+            self.statistics.stats[Stat.SHEAF_ALLOC] += made
 
     def row_of_list(self, lists: Ints) -> Ints:
         """Return the row of lists."""

@@ -38,6 +38,10 @@ class Stage(IntEnum):
     """A new slab."""
     NEW_ONE = 8
     """A new slab of which one object is used (7.x)."""
+    SLAB = 9
+    """Objects are freed to their slabs directly (7.x)."""
+    FLUSH = 10
+    """A sheaf's objects go back to their slabs (7.x)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +83,20 @@ class Window:
         Node asked for, -1 for none; None if no request names one.
     gfp
         Flags as in `allocator.gfp`.
+    bulk
+        Each request is one bulk call, which gets all or nothing.
     """
 
-    def __init__(self, place: Ints, row: Ints, count: Ints, node: Ints | None, gfp: Ints) -> None:
+    def __init__(
+        self,
+        place: Ints,
+        row: Ints,
+        count: Ints,
+        node: Ints | None,
+        gfp: Ints,
+        *,
+        bulk: bool = False,
+    ) -> None:
         size = len(place)
         self.place, self.row, self.gfp = place, row, gfp
         self.need: NDArray[np.int32] = count.astype(np.int32)
@@ -106,8 +121,8 @@ class Window:
         """Place in the zonelist of the next node to be tried."""
         self.popped: Ints = np.zeros(size, dtype=np.int64)
         """Slab taken off the cpu partial list that does not suit (6.8)."""
-        self.bulk = False
-        """Each request is one bulk call, which gets all or nothing."""
+        self.bulk = bulk
+        """Each request is one bulk call."""
         self._requests: list[Ints] = []
         self._slabs: list[Ints] = []
         self._counts: list[NDArray[np.int32]] = []
@@ -130,6 +145,16 @@ class Window:
         self._requests.append(who)
         self._slabs.append(slab)
         self._counts.append(count)
+
+    def emit_objects(self, who: Ints, slab: Ints) -> None:
+        """Hand out single objects, (object,) each; equal neighbours become one run."""
+        if not len(who):
+            return
+        new = np.ones(len(who), dtype=bool)
+        new[1:] = (who[1:] != who[:-1]) | (slab[1:] != slab[:-1])
+        first = new.nonzero()[0]
+        count = np.diff(first, append=len(who)).astype(np.int32)
+        self.emit(who[first], slab[first], count)
 
     def runs(self) -> Runs:
         """Return all runs handed out."""

@@ -23,6 +23,7 @@ from tests.reference.slub import Cache
 from tests.reference.slub_build import cache as reference_cache
 from tests.reference.slub_cpu import CpuSlabs
 from tests.reference.slub_pages import Pages
+from tests.reference.slub_sheaves import Sheaves
 from tests.reference.slub_types import Obj, Slab
 from tests.reference.slub_types import Places as ReferencePlaces
 from tests.reference.slub_window import AllocRequest, FreeRequest, alloc_window, free_window
@@ -278,9 +279,9 @@ class Twin:
         gone: dict[int, set[int]] = {}
         for r, _, places in requests:
             gone.setdefault(r, set()).update(places)
-        for r, places in gone.items():
+        for r, freed in gone.items():
             row = self.rows[r]
-            row.held = [item for place, item in enumerate(row.held) if place not in places]
+            row.held = [item for place, item in enumerate(row.held) if place not in freed]
             row.slabs = {number: slab for number, slab in row.slabs.items() if slab.alive}
 
     def _same(self, row: Row, number: int, slab: Slab) -> None:
@@ -333,6 +334,32 @@ class Twin:
                 assert pool.word[one] == len(slab.freelist) | PARTIAL
                 if row.cache.policy.cpu_partial_counts == "objects":
                     assert pool.pobjects[one] == slab.stored_objects
+
+    def _check_sheaves(self, number: int, row: Row) -> None:
+        assert isinstance(row.cache, Sheaves)
+        sheaves = self.slub.state.sheaves
+        assert sheaves is not None
+        for c, here in enumerate(row.cache.cpus):
+            place = number * self.cpus + c
+            assert sheaves.nr_main[place] == len(here.main)
+            self._same_sheaf(row, int(sheaves.main[place]), here.main)
+            assert sheaves.has_spare[place] == (here.spare is not None)
+            assert sheaves.nr_spare[place] == len(here.spare or [])
+            self._same_sheaf(row, int(sheaves.spare[place]), here.spare or [])
+        for node, barn in enumerate(row.cache.barns):
+            where = number * self.nodes + node
+            assert sheaves.nr_empty[where] == barn.empty
+            assert sheaves.nr_full[where] == len(barn.full)
+            assert self.slub.statistics.barn_locks[where] == barn.lock
+            for depth, sheaf in enumerate(barn.full):
+                self._same_sheaf(row, int(sheaves.full[where, depth]), sheaf)
+
+    def _same_sheaf(self, row: Row, slot: int, sheaf: Sequence[Obj]) -> None:
+        sheaves = self.slub.state.sheaves
+        assert sheaves is not None
+        held = sheaves.read(np.array([slot]), 0, np.array([len(sheaf)])).tolist()
+        for one, obj in zip(held, sheaf, strict=True):
+            self._same(row, one, obj.slab)
 
     def _check_slabs(self, number: int, row: Row) -> None:
         pool = self.slub.state.pool
