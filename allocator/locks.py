@@ -65,7 +65,12 @@ class Served:
 
 
 class Locks:
-    """A bank of locks and what has been seen at each."""
+    """A bank of locks and what has been seen at each.
+
+    `acquire` is an open loop: a CPU's later requests arrive when they were said to, however long
+    its earlier ones waited. Who wants a closed loop moves the arrivals on and asks `backlog` what
+    a request would meet there, then tells `correct` what it really waited.
+    """
 
     def __init__(self, lanes: Ints, homes: Ints, transfers: Transfers, lines: Floats) -> None:
         """Create free locks.
@@ -91,6 +96,8 @@ class Locks:
         self.wait_ns = np.zeros(count)
         self.hold_ns = np.zeros(count)
         self.handover_ns = np.zeros(count)
+        none = np.zeros(0)
+        self._queue: tuple[Ints, Floats, Floats] = (none.astype(np.int64), none, none)
 
     def acquire(self, lock: Ints, cpu: Ints, arrival: Floats, hold: Floats) -> Served:
         """Serve requests in order of (arrival, CPU) at each lock.
@@ -125,6 +132,34 @@ class Locks:
         self.wait_ns += np.bincount(where, weights=wait, minlength=size)
         self.hold_ns += np.bincount(where, weights=hold[order], minlength=size)
         self.handover_ns += np.bincount(where, weights=handover, minlength=size)
+        self._queue = (where, arrival[order], ends)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return Served(wait_ns=wait[back], handover_ns=handover[back], hold_ns=hold)
+
+    def backlog(self, lock: Ints, time: Floats) -> Floats:
+        """Return how long each lock is still busy with the last call's arrivals up to a time.
+
+        Parameters
+        ----------
+        lock, time
+            (query,) which lock, and when, ns.
+
+        Returns
+        -------
+        (query,) ns, 0 where the lock is free.
+        """
+        where, arrival, ends = self._queue
+        span = max(arrival.max(initial=0.0), time.max(initial=0.0))
+        key = where * (span + 1.0) + arrival
+        last = np.searchsorted(key, lock * (span + 1.0) + time, side="right") - 1
+        known = (last >= 0) & (where[last] == lock)
+        return np.where(known, np.maximum(ends[last] - time, 0.0), 0.0)
+
+    def correct(self, lock: Ints, waited_ns: Floats) -> None:
+        """Add to the waiting time seen at locks what a closed loop differs by, (request,) ns."""
+        self.wait_ns += np.bincount(lock, weights=waited_ns, minlength=len(self.wait_ns))
+
+    def restart(self) -> None:
+        """Forget the queue, not the last holder: the next call's times begin anew at 0."""
+        self.free_at[:] = 0.0

@@ -43,6 +43,13 @@ class Transfers:
         """
         return self._table[self._which[lane], cpu_a + 1, cpu_b, home + 1]
 
+    def mean_to(self) -> Floats:
+        """Return (lane, cpu, node) ns: a line homed on `node` that any other CPU had last."""
+        cpus = self._table.shape[2]
+        others: Floats = self._table[:, 1:, :, 1:].sum(axis=1) / max(cpus - 1, 1)
+        result: Floats = others[self._which]
+        return result
+
 
 def _table(machine: Machine, layout: Layout) -> Floats:
     """Return (CPU a or none, CPU b, home node or none) ns."""
