@@ -33,6 +33,7 @@ class Pcp:
         self.count = 0
         self.free_factor = self.alloc_factor = self.free_count = 0
         self.previous_high_order = False
+        self.expire = 0
         self.slice_is_large = slice_is_large
 
     def list(self, key):
@@ -82,7 +83,9 @@ class Zone:
 
     def boost_mark(self):
         block = 1 << self.buddy.pageblock_order
-        if not self.boost_factor or self.managed < 4 * block:
+        if self.policy.boost == "none" or not self.boost_factor:
+            return False
+        if self.policy.boost == "large_zones" and self.managed < 4 * block:
             return False
         most = self.marks["high"] * self.boost_factor // 10000
         if most == 0:
@@ -108,6 +111,8 @@ class Zone:
         )
 
     def ok(self, order, mark, highest, rights, free):
+        if self.policy.watermark_test == "orders":
+            return self.ok_3_13(order, mark, highest, rights, free)
         free -= (1 << order) - 1 + self.held_back(rights)
         least = self.lowered(mark, rights)
         if free <= least + self.reserve[highest]:
@@ -119,6 +124,18 @@ class Zone:
             may_use = flags.RIGHT_HARDER | flags.RIGHT_OOM
         kinds = (0, 1, 2, HIGHATOMIC) if rights & may_use else (0, 1, 2)
         return any(row[t] for row in self.buddy.lists[order:] for t in kinds)
+
+    def ok_3_13(self, order, mark, highest, rights, free):
+        free -= (1 << order) - 1
+        least = self.lowered(mark, rights)
+        if free <= least + self.reserve[highest]:
+            return False
+        for have in range(order):
+            free -= sum(len(one) for one in self.buddy.lists[have]) << have
+            least //= 2
+            if free <= least:
+                return False
+        return True
 
     def lowered(self, mark, rights):
         if rights & flags.RIGHT_MIN_RESERVE:
@@ -137,15 +154,17 @@ class Zone:
     def fast_ok(self, order, which, highest, rights, gfp):
         free = self.counter.seen
         mark = self.mark(which)
-        if order == 0:
+        if order == 0 and self.policy.watermark_test == "lists":
             usable = free - min(free, self.held_back(rights))
             if usable > mark + self.reserve[highest]:
                 return True
         if self.ok(order, mark, highest, rights, free):
             return True
-        atomic = gfp & flags.ATOMIC
-        if not self.policy.alloc_flags == "harder" and self.policy.gfp_names == "no_atomic":
-            atomic = rights & flags.RIGHT_MIN_RESERVE
+        atomic = {
+            "never": 0,
+            "atomic_bit": gfp & flags.ATOMIC,
+            "min_reserve": rights & flags.RIGHT_MIN_RESERVE,
+        }[self.policy.boost_bypass]
         if order == 0 and atomic and self.boost and which == "min":
             return self.ok(order, self.marks["min"], highest, rights, free)
         return False
@@ -396,19 +415,50 @@ class Zone:
     def drain_cpu(self, cpu):
         """Empty one CPU's lists (drain_pages_zone())."""
         pcp = self.pcps[cpu]
-        if not pcp.count:
-            return
-        self.lock_takes += 1
-        if self.policy.pcp == "batch6":
-            self.drain_all_5_10(cpu, pcp)
-        else:
-            self.drain_pages(cpu, pcp, 0, pcp.count)
+        most = pcp.count
+        if self.policy.pcp.startswith("tuned"):
+            most = pcp.batch << SCALE_MAX
+        while pcp.count:
+            if self.policy.pcp == "batch6":
+                self.drain_all_5_10(cpu, pcp)
+            else:
+                self.lock_takes += 1
+                self.drain_pages(cpu, pcp, 0, most)
 
-    def drain_all_5_10(self, cpu, pcp):
+    def drain_all_5_10(self, cpu, pcp, pages=None):
         batch, high = pcp.batch, pcp.high
-        pcp.batch, pcp.high = pcp.count, 0
+        pcp.batch, pcp.high = pages or pcp.count, 0
         self.drain_5_10(cpu, pcp, 0, 0)
         pcp.batch, pcp.high = batch, high
+
+    def refresh(self, cpu, remote):
+        """What a CPU does for the zone about once a second (refresh_cpu_vm_stats())."""
+        pcp = self.pcps[cpu]
+        if self.counter.own[cpu]:
+            self.counter.seen += self.counter.own[cpu]
+            self.counter.own[cpu] = 0
+            pcp.expire = 3
+        if self.policy.pcp.startswith("tuned"):
+            if pcp.high > pcp.high_min:
+                pcp.high = max(
+                    pcp.count - (pcp.batch << SCALE_MAX), pcp.high - pcp.high // 8, pcp.high_min
+                )
+            if pcp.count > pcp.high:
+                self.lock_takes += 1
+                self.drain_pages(cpu, pcp, 0, pcp.count - pcp.high)
+        if not pcp.expire or not pcp.count:
+            return
+        if not remote:
+            pcp.expire = 0
+            return
+        pcp.expire -= 1
+        if pcp.expire == 0:
+            batch = min(pcp.batch, pcp.count)
+            if self.policy.pcp == "batch6":
+                self.drain_all_5_10(cpu, pcp, batch)
+            else:
+                self.lock_takes += 1
+                self.drain_pages(cpu, pcp, 0, batch)
 
     # highatomic blocks
 
