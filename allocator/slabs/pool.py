@@ -45,8 +45,9 @@ class SlabPool:
         """Objects counted on the cpu partial list up to here when it was pushed (until 5.15)."""
         self.toucher: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """CPU that last changed the word, -1 for none (kept for events only)."""
-        self._spare: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
-        self._nr_spare = 0
+        self._spare: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._returned: list[NDArray[np.int64]] = []
+        self._nr_returned = 0
         self._fresh = 1
 
     @property
@@ -57,18 +58,27 @@ class SlabPool:
     @property
     def live(self) -> int:
         """Number of slabs in use."""
-        return self._fresh - 1 - self._nr_spare
+        return self._fresh - 1 - len(self._spare) - self._nr_returned
+
+    def begin_call(self) -> None:
+        """Let numbers that were given back before be given again.
+
+        Within a call a number means one slab only.
+        """
+        if self._returned:
+            self._spare = np.concatenate((self._spare, *self._returned))
+            self._returned, self._nr_returned = [], 0
 
     def take(self, count: int) -> NDArray[np.int64]:
         """Return `count` unused numbers, the last given back first."""
-        recycled = min(count, self._nr_spare)
-        top = self._nr_spare
-        numbers = self._spare[top - recycled : top][::-1]
-        self._nr_spare = top - recycled
-        if recycled == count:
-            return numbers.copy()
-        fresh = np.arange(self._fresh, self._fresh + count - recycled)
-        self._fresh += count - recycled
+        left = max(len(self._spare) - count, 0)
+        numbers = self._spare[left:][::-1]
+        self._spare = self._spare[:left]
+        missing = count - len(numbers)
+        if missing == 0:
+            return numbers
+        fresh = np.arange(self._fresh, self._fresh + missing)
+        self._fresh += missing
         if self._fresh > len(self.word):
             self._grow(self._fresh)
         return np.concatenate((numbers, fresh))
@@ -77,9 +87,8 @@ class SlabPool:
         """Take numbers back."""
         self.word[slabs] = 0
         self.objects[slabs] = 0
-        end = self._nr_spare + len(slabs)
-        self._spare[self._nr_spare : end] = slabs
-        self._nr_spare = end
+        self._returned.append(slabs)
+        self._nr_returned += len(slabs)
 
     def nbytes(self) -> int:
         """Return the memory of all arrays, bytes."""
@@ -93,6 +102,3 @@ class SlabPool:
             new = np.zeros(capacity, dtype=old.dtype)
             new[: len(old)] = old
             setattr(self, name, new)
-        spare = np.zeros(capacity, dtype=np.int64)
-        spare[: len(self._spare)] = self._spare
-        self._spare = spare

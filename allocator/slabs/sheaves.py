@@ -87,6 +87,14 @@ class Sheaves:
         """Set entries first..first+count-1 of each slot."""
         self.objects[ragged(self.start[slot] + first, count)] = slabs
 
+    def forget(self, places: Ints, lists: Ints) -> None:
+        """Drop all sheaves of CPUs and barns."""
+        self.nr_main[places] = 0
+        self.nr_spare[places] = 0
+        self.has_spare[places] = False
+        self.nr_full[lists] = 0
+        self.nr_empty[lists] = 0
+
     def nbytes(self) -> int:
         """Return the memory of all arrays, bytes."""
         arrays = (self.start, self.objects, self.capacity, self.main, self.spare, self.nr_main)

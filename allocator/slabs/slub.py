@@ -29,6 +29,7 @@ from allocator.pages.source import PageSource
 from allocator.slabs import cpu as cpu_slabs
 from allocator.slabs import free as cpu_free
 from allocator.slabs import sheaf_alloc, sheaf_flush, sheaf_free
+from allocator.slabs.destroy import destroy
 from allocator.slabs.events import Events
 from allocator.slabs.flush import flush
 from allocator.slabs.places import Places
@@ -119,7 +120,7 @@ class Slub:
         Runs
             What was handed out; `request` counts in the arrays given.
         """
-        self.state.events.clear()
+        self.state.begin_call()
         order = _order(clock, cpu)
         return self._alloc(row, cpu, count, node, gfp, order, bulk=False)
 
@@ -145,7 +146,7 @@ class Slub:
         clock
             (n,) time of each free; None: the arrays are in order already.
         """
-        self.state.events.clear()
+        self.state.begin_call()
         order = _order(clock, cpu)
         place = row * self.state.nr_cpus + cpu
         rule = cpu_free.free if self.state.sheaves is None else sheaf_free.free
@@ -165,7 +166,7 @@ class Slub:
 
         Arguments are those of `alloc()`. A request that cannot be served whole gets nothing.
         """
-        self.state.events.clear()
+        self.state.begin_call()
         order = _order(clock, cpu)
         return self._alloc(row, cpu, count, None, gfp, order, bulk=True)
 
@@ -181,7 +182,7 @@ class Slub:
         slab
             (objects,) slab of each object, in the order of the call's array.
         """
-        self.state.events.clear()
+        self.state.begin_call()
         place = row * self.state.nr_cpus + cpu
         rule = free_arrays if self.state.sheaves is None else sheaf_free.bulk_free
         rule(self.state, place, request, slab)
@@ -204,19 +205,25 @@ class Slub:
 
     def flush(self, row: Ints) -> None:
         """Flush all CPUs of rows (flush_all())."""
-        self.state.events.clear()
+        self.state.begin_call()
         cpus = np.arange(self.state.nr_cpus)
         rule = flush if self.state.sheaves is None else sheaf_flush.flush
         rule(self.state, (row[:, None] * self.state.nr_cpus + cpus).reshape(-1))
 
     def offline_cpu(self, row: Ints, cpu: Ints) -> None:
         """Give back what dead CPUs held (slub_cpu_dead())."""
-        self.state.events.clear()
+        self.state.begin_call()
         rule = flush if self.state.sheaves is None else sheaf_flush.offline
         rule(self.state, row * self.state.nr_cpus + cpu)
 
+    def destroy(self, row: Ints) -> None:
+        """Give back all slabs of caches, whoever holds their objects (kmem_cache_destroy())."""
+        self.state.begin_call()
+        destroy(self.state, row)
+
     def write_sysfs(self, row: Ints | int, attribute: str, value: int) -> int:
         """Write cpu_partial, min_partial or remote_node_defrag_ratio of rows; return the errno."""
+        self.state.begin_call()
         return write_sysfs(self.state, np.atleast_1d(np.asarray(row)), attribute, value)
 
     def _alloc(

@@ -127,6 +127,11 @@ class State:
             made = np.where(rows.sheaf_capacity > 0, places.possible_cpus, 0)
             self.statistics.stats[Stat.SHEAF_ALLOC] += made
 
+    def begin_call(self) -> None:
+        """Forget the events of the last call."""
+        self.events.clear()
+        self.pool.begin_call()
+
     def row_of_list(self, lists: Ints) -> Ints:
         """Return the row of lists."""
         return lists // self.nr_nodes
