@@ -64,6 +64,9 @@ class Setting:
     large_slice: bool
 
 
+NOBODY = Pick(first=0, stride=1, count=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One operation: a series of requests or frees, a CPU's lists emptied or refreshed."""
@@ -74,7 +77,7 @@ class Step:
     words: str = "KERNEL"
     count: int = 1
     node: int | None = None
-    pick: Pick = Pick(first=0, stride=1, count=0)
+    pick: Pick = NOBODY
 
 
 @st.composite
@@ -271,7 +274,9 @@ def _compared(one: Zone, other: Any) -> list[tuple[str, Any, Any]]:
     for order, row in enumerate(one.buddy.lists):
         for migratetype, blocks in enumerate(row):
             mine = blocks.blocks().tolist()
-            compared.append((f"list {order}/{migratetype}", mine, other.buddy.lists[order][migratetype]))
+            compared.append(
+                (f"list {order}/{migratetype}", mine, other.buddy.lists[order][migratetype])
+            )
     for cpu, pcp in one.pcps.items():
         scalar = other.pcps[cpu]
         compared += [

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, example, given, note, settings
 
 from allocator.pages import migratetype as mt
 from allocator.pages.zone import Zone
-from tests.laws.page_twin import STEPS, SHAPES, Setting, Step, Twin, settings_of_machines
+from tests.laws.page_twin import SHAPES, STEPS, Setting, Step, Twin, settings_of_machines
 
 SETTING = Setting(
     kernel="v6_1",
@@ -20,7 +20,7 @@ SETTING = Setting(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(settings_of_machines(), STEPS)
 @example(SETTING, [Step(op="alloc", cpu=0, words="ATOMIC+MEMALLOC", count=9000)])
 def test_a_series_of_requests_equals_them_one_by_one_on_the_reference(
@@ -34,7 +34,7 @@ def test_a_series_of_requests_equals_them_one_by_one_on_the_reference(
         assert twin.differences() == []
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(settings_of_machines(), STEPS)
 def test_pages_are_conserved_and_no_merge_is_missed(setting: Setting, steps: list[Step]) -> None:
     twin = Twin(setting)
@@ -45,9 +45,7 @@ def test_pages_are_conserved_and_no_merge_is_missed(setting: Setting, steps: lis
         held = [(pfn, o) for pfn, o in twin.held if zone.buddy.start <= pfn < zone.buddy.end]
         listed = [(pfn, order) for pfn, order, _ in free_blocks(zone)]
         kept = [
-            (pfn, order)
-            for pcp in zone.pcps.values()
-            for pfn, order in pcp_blocks(zone, pcp.lists)
+            (pfn, order) for pcp in zone.pcps.values() for pfn, order in pcp_blocks(zone, pcp.lists)
         ]
         pages = [p for pfn, o in [*held, *listed, *kept] for p in range(pfn, pfn + (1 << o))]
         assert sorted(pages) == list(range(zone.buddy.start, zone.buddy.end))

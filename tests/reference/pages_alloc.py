@@ -40,10 +40,8 @@ class Machine:
         """Allocate one block; return its first page or None."""
         home = self.node_of_cpu[cpu] if node is None else node
         highest = flags.highest_zone(gfp)
-        if gfp & flags.THISNODE:
-            walk = list(reversed(self.zones_of(home)))
-        else:
-            walk = self.zonelists[home]
+        own = list(reversed(self.zones_of(home)))
+        walk = own if gfp & flags.THISNODE else self.zonelists[home]
         walk = [zone for zone in walk if zone.index <= highest]
         if not walk:
             return None
@@ -224,8 +222,11 @@ class Machine:
 
     def gap(self, order):
         pages = 2 << order
-        return pages if self.policy.compact_gap_cap is None else min(
-            pages, self.policy.compact_gap_cap)
+        return (
+            pages
+            if self.policy.compact_gap_cap is None
+            else min(pages, self.policy.compact_gap_cap)
+        )
 
     def suits(self, zone, request):
         costly = request.order > 3

@@ -128,7 +128,7 @@ def test_impossible_zones_are_refused():
 ORDERS = st.sampled_from((0, 0, 0, 1, 2, 3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from((V5_10, V6_1, V6_12)),
     st.lists(st.tuples(st.integers(1, 700), ORDERS, st.randoms(use_true_random=False)), max_size=6),

@@ -5,6 +5,7 @@ from allocator.pages.alloc import PageAllocator
 from allocator.pages.zone import Zone
 from allocator.pages.zones import ZoneMarks
 
+
 def zone(
     kernel: str = "v6_1",
     *,
@@ -47,6 +48,7 @@ def zone(
         made.buddy.release(start, end)
     return made
 
+
 def machine(*zones: Zone, node_of_cpu: dict[int, int] | None = None) -> PageAllocator:
     """Return the allocator of zones; nodes fall back in the order of their numbers."""
     nodes = sorted({one.node for one in zones} | set((node_of_cpu or {}).values()))
@@ -56,5 +58,3 @@ def machine(*zones: Zone, node_of_cpu: dict[int, int] | None = None) -> PageAllo
         node_of_cpu=node_of_cpu or dict.fromkeys(zones[0].cpus, 0),
         fallback={node: [node, *(n for n in nodes if n != node)] for node in nodes},
     )
-
-__all__ = ["ZONE_NAMES", "machine", "zone"]
