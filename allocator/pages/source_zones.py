@@ -53,6 +53,10 @@ class ZonedPages:
                 start += len(found) + 1
         return page, where
 
+    def plenty(self, lane: Ints, node: Ints, order: Ints) -> bool:
+        """Promise nothing: slabs are then made one by one, as their pages are asked for."""
+        return False
+
     def free(self, lane: Ints, cpu: Ints, page: Ints, order: Ints) -> None:
         """Give blocks back, in array order."""
         for start, stop in _series(np.stack([lane, cpu])):

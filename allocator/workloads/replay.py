@@ -15,6 +15,7 @@ from allocator.records.record import Record
 from allocator.slabs.snapshot import counts
 from allocator.topology import Topology
 from allocator.workloads.placement import Placement
+from allocator.workloads.replay_pages import predict_page_replay
 from allocator.workloads.script import Script, parse_script
 from allocator.workloads.script_ops import (
     CreateCache,
@@ -43,6 +44,8 @@ def predict_replay(records: Sequence[Record]) -> list[dict[str, object]]:
 
 def _predict(record: Record) -> dict[str, object]:
     given = record.section("given")
+    if "start" in given:
+        return predict_page_replay(record, SlabReplay)
     kernel, topology = kernel_of(record), machine_topology(record)
     script = parse_script(
         given.text("ops"),

@@ -1,7 +1,8 @@
 """Page scripts: blocks taken and given back one by one, from the state that a record tells."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -10,9 +11,11 @@ from allocator.kernel import Kernel
 from allocator.pages.pcp_free import refresh
 from allocator.pages.proc import buddyinfo
 from allocator.pages.runs import Pfns
+from allocator.pages.source import PageSource
+from allocator.pages.source_zones import ZonedPages
 from allocator.pages.zone import Zone
 from allocator.pages.zones import pcp_limits
-from allocator.records.machine import kernel_of, nodes_of
+from allocator.records.machine import kernel_of, nodes_of, parameters_of
 from allocator.records.record import Record
 from allocator.workloads.page_start import Start, build_start, set_boost_factor
 from allocator.workloads.script import Script, parse_script
@@ -25,10 +28,32 @@ from allocator.workloads.script_ops import (
     Snap,
     gfp_text,
 )
+from allocator.workloads.script_run import Lane
 
 
-def predict_page_replay(record: Record) -> dict[str, object]:
+class SlabScript(Protocol):
+    """What carries out a script's operations on slabs (workloads/replay.py SlabReplay)."""
+
+    def step(self, op: Op) -> list[dict[str, object]]:
+        """Carry out one operation; return the snapshots that it told."""
+        ...
+
+
+SlabScripts = Callable[
+    [Script, Kernel, Lane, PageSource, Callable[[Op], dict[str, object] | None]], SlabScript
+]
+"""Makes one: script, kernel, machine, its pages, and what carries out operations on pages."""
+
+
+def predict_page_replay(record: Record, slab_scripts: SlabScripts) -> dict[str, object]:
     """Predict the snapshots of a page script after its start.
+
+    Parameters
+    ----------
+    record
+        A replay record whose `given.start` tells a snapshot.
+    slab_scripts
+        Who carries out operations on slabs.
 
     Raises
     ------
@@ -44,10 +69,21 @@ def predict_page_replay(record: Record) -> dict[str, object]:
         cpus=[cpu for _, cpus, _ in nodes for cpu in cpus],
         nodes=[node for node, _, _ in nodes],
     )
-    if "start" not in given:
-        return {"snapshots": []}
-    replay = PageReplay(kernel, build_start(record, kernel, script))
-    return {"snapshots": replay.run(_after(script, given.section("start").text("label")))}
+    start = build_start(record, kernel, script)
+    pages = PageReplay(kernel, start)
+    lane = Lane(topology=start.topology, parameters=parameters_of(record, kernel))
+    slabs = slab_scripts(script, kernel, lane, ZonedPages([start.allocator]), pages.carry_out)
+    snapshots: list[dict[str, object]] = []
+    for op in _after(script, given.section("start").text("label")):
+        if not isinstance(op, Snap):
+            start.quiet.settle()  # what daemons have left to do is done before anything new
+        told = slabs.step(op)
+        if isinstance(op, Snap):
+            told = [snapshot | pages.zones() for snapshot in told]
+        else:
+            start.quiet.settle(at_once=True)
+        snapshots += told
+    return {"snapshots": snapshots}
 
 
 def _after(script: Script, label: str) -> Sequence[Op]:
@@ -59,55 +95,40 @@ def _after(script: Script, label: str) -> Sequence[Op]:
 
 @dataclass(slots=True)
 class PageReplay:
-    """Carries out a page script."""
+    """Carries out a script's operations on pages."""
 
     kernel: Kernel
     """The kernel."""
     start: Start
     """The machine; changed by what the script does."""
-    results: list[dict[str, object]] = field(default_factory=list)
-    """What operations told since the last snapshot."""
 
-    def run(self, ops: Sequence[Op]) -> list[dict[str, object]]:
-        """Carry out operations; return the snapshots among them."""
-        snapshots: list[dict[str, object]] = []
-        for op in ops:
-            if isinstance(op, Snap):
-                snapshots.append(self.snapshot(op.label))
-            else:
-                self.carry_out(op)
-        return snapshots
-
-    def carry_out(self, op: Op) -> None:
-        """Carry out one operation; what daemons have left to do from the last is done first."""
-        self.start.quiet.settle()
+    def carry_out(self, op: Op) -> dict[str, object] | None:
+        """Carry out one operation; return what it tells."""
         if isinstance(op, AllocPages):
-            self._alloc(op)
-        elif isinstance(op, FreePages):
+            return self._alloc(op)
+        if isinstance(op, FreePages):
             self._free(op)
         elif isinstance(op, Proc):
             self._write(op)
         elif isinstance(op, Drain):
             self._refresh(op.times)
+        return None
 
-    def _alloc(self, op: AllocPages) -> None:
+    def _alloc(self, op: AllocPages) -> dict[str, object]:
         allocator, held = self.start.allocator, self.start.held
         gfp = flags.bits(gfp_text(op.gfp), self.kernel.page)
         pfns = allocator.alloc_many(op.cpu, op.order, gfp, op.count, op.node)
         ids = range(op.first, op.first + len(pfns))
         held.pfns.update(zip(ids, pfns.tolist(), strict=True))
         held.orders.update(dict.fromkeys(ids, op.order))
-        self.results.append(
-            {
-                "op": "page",
-                "order": op.order,
-                "first": op.first,
-                "asked": op.count,
-                "ok": len(pfns),
-                "runs": id_runs(op.first, pfns, allocator.zones),
-            }
-        )
-        self.start.quiet.settle(at_once=True)
+        return {
+            "op": "page",
+            "order": op.order,
+            "first": op.first,
+            "asked": op.count,
+            "ok": len(pfns),
+            "runs": id_runs(op.first, pfns, allocator.zones),
+        }
 
     def _free(self, op: FreePages) -> None:
         held = self.start.held
@@ -146,17 +167,13 @@ class PageReplay:
                 pcp.high_min, pcp.high_max = high_min, high_max
                 pcp.high = pcp.high if policy.pcp.startswith("tuned") else high_min
 
-    def snapshot(self, label: str) -> dict[str, object]:
-        """Return what a snapshot tells of pages, and begin to collect results anew."""
+    def zones(self) -> dict[str, object]:
+        """Return what a snapshot tells of zones."""
         zones = self.start.allocator.zones
-        told: dict[str, object] = {
-            "label": label,
-            "results": self.results,
+        return {
             "buddyinfo": buddyinfo(zones),
             "zones": {f"N{zone.node}.{zone.name}": _zone_state(zone) for zone in zones},
         }
-        self.results = []
-        return told
 
 
 def _zone_state(zone: Zone) -> dict[str, object]:
