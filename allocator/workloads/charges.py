@@ -148,9 +148,8 @@ class Charges:
         cost = self._cost
         places = self._lanes * self._cpus
         fast = cost["free_fast_cycles" if call.frees else "alloc_fast_cycles"][call.lane]
-        total: Floats = 1.0 * np.bincount(
-            call.lane * self._cpus + call.cpu, call.count * fast, places
-        )
+        place = call.lane * self._cpus + call.cpu
+        total: Floats = np.bincount(place, call.count * fast, places).astype(np.float64)
         request, node, before, times = call.updates.T
         lane, cpu = call.lane[request], call.cpu[request]
         slow = cost["free_slow_cycles" if call.frees else "alloc_slow_cycles"][lane]

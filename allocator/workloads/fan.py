@@ -95,15 +95,12 @@ class Fan:
         """(lane,) messages that found a full socket."""
         self.peak_bytes: Ints = np.zeros(lanes, dtype=np.int64)
         """(lane,) largest memory in slabs at the end of a window."""
-        self.finish_ns: Floats = np.full(lanes, np.nan)
-        """(lane,) mean clock when the last message was sent."""
-        self.finished: Floats = np.zeros(lanes)
-        """(lane,) messages done by then; one sent and not yet received counts half."""
 
     def run(self) -> None:
         """Send and receive everything. The loop is over windows of time."""
         traffic, batch = self.traffic, self.batch
-        width = 1.0 * traffic.turn * np.maximum(traffic.send_ns, traffic.receive_ns)
+        slower: Floats = np.maximum(traffic.send_ns, traffic.receive_ns)
+        width: Floats = (traffic.turn * slower).astype(np.float64)
         while True:
             runnable = self._runnable()
             going: Bools = np.any(runnable, axis=1)
@@ -128,8 +125,12 @@ class Fan:
                 if len(these):
                     does(lane[these], cpu[these], task[these], turn, work)
             batch.settle(work)
-            self._note_finish()
             np.maximum(self.peak_bytes, slab_bytes(batch).sum(axis=1), out=self.peak_bytes)
+
+    def messages(self) -> Floats:
+        """Return (lane,) messages sent so far."""
+        sent: Floats = self._sent.sum(axis=1).astype(np.float64)
+        return sent - self.lost
 
     def _runnable(self) -> Bools:
         """Return (lane, task); wakes senders whose socket has room again."""
@@ -267,15 +268,6 @@ class Fan:
         at, slab, size, cache_of = (np.concatenate(column) for column in zip(*parts, strict=True))
         start = (number[at] + 0.5) / count[who[at]]
         batch.free(lane[who[at]], cpu[who[at]], cache_of, slab, size, start)
-
-    def _note_finish(self) -> None:
-        """Note time and messages of lanes whose last message has just been sent."""
-        sent = self._sent.sum(axis=1)
-        done = np.isnan(self.finish_ns) & (sent >= self.traffic.each * self._sent.shape[1])
-        if done.any():
-            held = (self._tail - self._head).sum(axis=1)
-            self.finish_ns[done] = self.batch.clocks.now.mean(axis=1)[done]
-            self.finished[done] = sent[done] - 0.5 * held[done]
 
 
 def _spell_out(count: Ints) -> tuple[Ints, Ints]:

@@ -52,11 +52,11 @@ class HackbenchSockets:
 
     mode: str = "process"
     """process or thread: the command line only, see `ignores`."""
-    groups: int = 10
+    groups: int = 20
     """Groups of tasks (-g)."""
     fds: int = 20
     """Senders, and receivers, of a group (-f)."""
-    loops: int = 50
+    loops: int = 12
     """Messages that each sender passes to each receiver (-l)."""
     message_bytes: int = 100
     """Bytes of a message (-s)."""
@@ -68,7 +68,7 @@ class HackbenchSockets:
     """Share of the sockets' room that senders fill before receivers first run; fitted on counts."""
     head_share: float = 0.25
     """The same, as share of all messages; the smaller of the two holds. Fitted on counts."""
-    message_cycles: float = 14000.0
+    message_cycles: float = 6500.0
     """Sending and receiving one message, without slabs; fitted on published shares."""
     switch_cycles: float = 4000.0
     """A context switch; range 2000 to 10000, not sensitive."""
@@ -111,8 +111,8 @@ class HackbenchSockets:
         fan.run()
         return outcome(
             batch,
-            operations=fan.finished,
-            elapsed_ns=fan.finish_ns,
+            operations=fan.messages(),
+            tasks=2 * self.fds * self.groups,
             direct=np.repeat(fan.direct[:, None], batch.caches, axis=1),
             peak_bytes=fan.peak_bytes,
         )

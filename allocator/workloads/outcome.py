@@ -12,7 +12,7 @@ Floats = NDArray[np.float64]
 
 
 def outcome(
-    batch: Batch, *, operations: Floats, elapsed_ns: Floats, direct: Ints, peak_bytes: Ints
+    batch: Batch, *, operations: Floats, tasks: int, direct: Ints, peak_bytes: Ints
 ) -> Results:
     """Return a finished batch's results.
 
@@ -20,8 +20,11 @@ def outcome(
     ----------
     batch
         Nothing of it is waiting to be settled.
-    operations, elapsed_ns
-        (lane,) operations completed, and the time that they took.
+    operations
+        (lane,) operations completed.
+    tasks
+        Tasks that run them: so many CPUs, at most, are taken to be busy all the time. What idles
+        at the begin and the end of a short run does not idle in a long one.
     direct
         (lane, cache) objects that came from and went back to a CPU's own freelist at once, which
         the workload did not ask the engine for; they count as fast allocations and frees.
@@ -33,6 +36,7 @@ def outcome(
     stats[Stat.FREE_FASTPATH] += direct
     spent = batch.charges.spent
     used = slab_bytes(batch)
+    elapsed_ns = spent.total() / min(tasks, batch.cpus)
     reclaimable = np.array(["RECLAIM_ACCOUNT" in spec.flags for spec in batch.specs])
     scalars: dict[str, Array] = {
         "throughput": operations / np.maximum(elapsed_ns, 1e-9) * 1e9,

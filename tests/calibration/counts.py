@@ -213,7 +213,8 @@ def main() -> None:
     for rate in found:
         sys.stdout.write(
             f"{rate.record:32s} {rate.cache:18s} {rate.counter:20s} "
-            f"{rate.low:9.5f} {rate.high:9.5f} {rate.model:9.5f} {'' if rate.inside else 'outside'}\n"
+            f"{rate.low:9.5f} {rate.high:9.5f} {rate.model:9.5f} "
+            f"{'' if rate.inside else 'outside'}\n"
         )
     sys.stdout.write(summary(found) + "\n")
 
