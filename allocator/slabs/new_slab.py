@@ -79,7 +79,7 @@ def new_slabs(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, reque
     NDArray
         (n,) slab with all objects in use and no place, 0 where no memory could be had.
     """
-    rows = state.rows
+    rows, pool = state.rows, state.pool
     lane = rows.lane[row]
     order, objects = rows.order[row], rows.objects[row]
     asked = flags & KEPT_FLAGS | rows.alloc_flags[row] | gfp.COMP
@@ -101,7 +101,8 @@ def new_slabs(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, reque
         state.statistics.add(Stat.ORDER_FALLBACK, row[short[page[short] >= 0]])
     made = (page >= 0).nonzero()[0]
     slabs = np.zeros(len(row), dtype=np.int64)
-    slabs[made] = state.pool.take(len(made))
+    slabs[made] = pool.take(len(made))
+    pool.order[slabs[made]] = order[made]
     _set_up(state, slabs[made], row[made] * state.nr_nodes + where[made], page[made], objects[made])
     state.events.pages(request[made], slabs[made], order[made], 1)
     return slabs

@@ -165,8 +165,7 @@ def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
     objects = pool.objects[slabs].astype(np.int64)
     np.subtract.at(state.nr_slabs, lists, 1)
     np.subtract.at(state.total_objects, lists, objects)
-    usual = objects == state.rows.objects[rows]
-    order = np.where(usual, state.rows.order[rows], state.rows.order_min[rows])
+    order = pool.order[slabs].astype(np.int64)
     state.events.pages(request, slabs, order, 0)
     state.source.free(state.rows.lane[rows], cpu, pool.page[slabs], order)
     pool.give(slabs)

@@ -35,6 +35,8 @@ class SlabPool:
         """Free objects and place."""
         self.objects: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Objects of the slab, by the order it really has; 0: the number is not in use."""
+        self.order: NDArray[np.int8] = np.zeros(capacity, dtype=np.int8)
+        """Order of its pages."""
         self.home: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """row * nodes + node: the node list it belongs to."""
         self.position: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
@@ -92,12 +94,12 @@ class SlabPool:
 
     def nbytes(self) -> int:
         """Return the memory of all arrays, bytes."""
-        arrays = (self.word, self.objects, self.home, self.position, self.page, self._spare)
+        arrays = (self.word, self.objects, self.order, self.home, self.position, self.page, self._spare)
         return sum(a.nbytes for a in (*arrays, self.pobjects, self.toucher))
 
     def _grow(self, needed: int) -> None:
         capacity = max(needed, len(self.word) + len(self.word) // 2)
-        for name in ("word", "objects", "home", "position", "page", "pobjects", "toucher"):
+        for name in ("word", "objects", "order", "home", "position", "page", "pobjects", "toucher"):
             old = getattr(self, name)
             new = np.zeros(capacity, dtype=old.dtype)
             new[: len(old)] = old
