@@ -176,11 +176,28 @@ CAUSES: dict[str, Cause] = {
     "list_lock_wait": Cause(
         "CPU time waiting for a list_lock", ("list_lock_wait_ns",), ("cpu_time_ns",)
     ),
+    "list_lock": Cause(
+        "CPU time getting and holding list_locks", ("list_lock_ns",), ("cpu_time_ns",)
+    ),
     "zone_lock_wait": Cause(
         "CPU time waiting for a zone->lock", ("zone_lock_wait_ns",), ("cpu_time_ns",)
     ),
-    "reclaim": Cause(
-        "CPU time in direct reclaim and compaction", ("direct_reclaim_ns",), ("cpu_time_ns",)
+    "zone_lock": Cause(
+        "CPU time getting and holding zone->locks", ("zone_lock_ns",), ("cpu_time_ns",)
+    ),
+    "slab": Cause("CPU time in the slab allocator outside locks", ("slab_ns",), ("cpu_time_ns",)),
+    "direct_reclaim": Cause(
+        "reclaimed pages that requests had to reclaim themselves",
+        ("pgsteal_direct",),
+        ("pgsteal_direct", "pgsteal_kswapd"),
+    ),
+    "compact_fail": Cause(
+        "compactions by requests that got no block", ("compact_fail",), ("compact_stall",)
+    ),
+    "refused": Cause(
+        "requests for a huge page that a node refused",
+        ("htlb_buddy_alloc_fail",),
+        ("htlb_buddy_alloc_success", "htlb_buddy_alloc_fail"),
     ),
     "alloc_slowpath": Cause(
         "allocations on the slow path", ("alloc_slowpath",), ("alloc_fastpath", "alloc_slowpath")
@@ -189,9 +206,9 @@ CAUSES: dict[str, Cause] = {
         "frees on the slow path", ("free_slowpath",), ("free_fastpath", "free_slowpath")
     ),
     "order_fallback": Cause(
-        "new slabs of a lower order than wanted", ("order_fallback",), ("alloc_slab",)
+        "new slabs of the smallest order", ("order_fallback",), ("alloc_slab",)
     ),
-    "numa_other": Cause("pages from another node", ("numa_other",), ("numa_local", "numa_other")),
+    "numa_other": Cause("slabs from another node", ("numa_other",), ("numa_local", "numa_other")),
 }
 """What may lie behind a regression, in percent; a cause counts where its variables are there."""
 
