@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,8 @@ class Interval:
 
 def label(value: Value) -> str:
     """Return a value as one would type it."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return value if isinstance(value, str) else Transformer.str(value)
 
 
@@ -142,7 +144,9 @@ def axis_of(override: Override, options: Sequence[str]) -> Axis | Interval:
         return _interval(empty, sweep, given)
     if isinstance(sweep, ChoiceSweep | RangeSweep) and sweep.shuffle:
         raise ConfigError(key, given, "an order: shuffle() means nothing on an axis of a grid")
-    elements = list(_limited(key, given, _elements(override)))
+    if isinstance(sweep, RangeSweep) and _length(sweep) > MAX_VALUES:
+        raise ConfigError(key, given, f"at most {MAX_VALUES:,} values")
+    elements = list(override.sweep_iterator())
     if any(isinstance(element, Sweep) for element in elements):
         raise ConfigError(key, given, "one flat list of values, such as 64,128,256")
     axis = filled(empty, [_rounded(element) for element in elements], given)
@@ -187,16 +191,11 @@ def _given(override: Override) -> str:
     return line.split("=", 1)[1] if "=" in line else line
 
 
-def _elements(override: Override) -> Iterator[Value]:
-    """Enumerate the values of a discrete sweep."""
-    return iter(override.sweep_iterator())
-
-
-def _limited(key: str, given: str, elements: Iterable[Value]) -> Iterator[Value]:
-    for count, element in enumerate(elements):
-        if count >= MAX_VALUES:
-            raise ConfigError(key, given, f"at most {MAX_VALUES:,} values")
-        yield element
+def _length(sweep: RangeSweep) -> float:
+    """Return how many values a range has, without making them."""
+    if sweep.start is None or sweep.stop is None or not sweep.step:
+        return math.inf
+    return math.ceil((sweep.stop - sweep.start) / sweep.step)
 
 
 def _plain(element: Value) -> Value:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.errors import ConfigError
+from allocator.point import GROUPS
 from sweep.axes import MAX_VALUES, Axis
 
 REPLICATE = "replicate"
@@ -113,7 +114,8 @@ def grid_of(
     Parameters
     ----------
     axes
-        The axes, in the order of the dims.
+        The axes. Dims are in the order of a point's groups, then of keys, however the axes were
+        given, so the same grid is the same dataset.
     replicates
         Size of the dim `replicate`.
     paired
@@ -132,7 +134,7 @@ def grid_of(
     """
     if type(replicates) is not int or replicates < 1:
         raise ConfigError("replicates", replicates, "a whole number of at least 1")
-    dims = _dims(axes, paired, samples)
+    dims = _dims(sorted(axes, key=_rank), paired, samples)
     names = [name for dim in dims for name in {dim.name, *(axis.name for axis in dim.axes)}]
     for name in [*names, REPLICATE]:
         if [*names, REPLICATE].count(name) > 1:
@@ -174,6 +176,10 @@ def excluded(clause: str, dims: Sequence[Dim]) -> NDArray[np.bool_]:
         chosen = _chosen(axis, sign, right, clause)
         cells &= chosen.reshape([-1 if d == number else 1 for d in range(len(dims))])
     return cells
+
+
+def _rank(axis: Axis) -> tuple[int, str]:
+    return GROUPS.index(axis.group) if axis.group in GROUPS else len(GROUPS), axis.key
 
 
 def _dims(

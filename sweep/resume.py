@@ -1,5 +1,6 @@
 """Going on with a run: its command line is taken up again, and what changed since is looked at."""
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -124,7 +125,8 @@ def _difference(
     before, after = dict(leaves(group, was, swept)), dict(leaves(group, now, swept))
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
-            return key, after.get(key, "nothing"), before.get(key, "nothing")
+            found, expected = after.get(key, '"nothing"'), before.get(key, '"nothing"')
+            return key, json.loads(found), json.loads(expected)
     return None
 
 

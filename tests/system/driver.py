@@ -4,17 +4,15 @@ import os
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-PATHS = [str(HERE), str(HERE.parents[1])]
-sys.path[:0] = PATHS
-os.environ["PYTHONPATH"] = os.pathsep.join(PATHS)  # for Ray's workers
-
-import counted  # noqa: E402 - registers itself
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+os.environ["PYTHONPATH"] = str(ROOT)  # for Ray's workers
 
 from sweep.__main__ import main  # noqa: E402
 from sweep.executors import worker  # noqa: E402
+from tests.system import counted  # noqa: E402 - registers itself
 
 worker.work = counted.work  # what a Ray worker imports, and so registers the workload there
 
 if __name__ == "__main__":
-    sys.exit(main(["--config-dir", str(HERE / "conf"), *sys.argv[1:]]))
+    sys.exit(main(["--config-dir", str(ROOT / "tests/system/conf"), *sys.argv[1:]]))
