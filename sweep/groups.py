@@ -25,6 +25,8 @@ ANY = "*"
 MOVED_POINTS = 0.1
 """A cause is listed if its share moved by at least this many points of percent."""
 TOP_CAUSES = 5
+ROUNDING = 1e-9
+"""Relative difference up to which results are the same."""
 CAP = 1e6
 """Percent from which on one change is not stronger than another (a baseline of zero)."""
 
@@ -183,6 +185,8 @@ def marked_places(
 def no_effect(comparison: Comparison) -> Bools:
     """Return where an axis has no effect: all results are equal at all of its values.
 
+    Sums of times may differ in their last bits; that is no effect.
+
     Returns
     -------
     NDArray
@@ -199,8 +203,9 @@ def no_effect(comparison: Comparison) -> Bools:
         if not several:
             break
         for d in several:
-            first = np.take(values, [0], axis=d)
-            equal = (values == first) | ((values != values) & (first != first))
+            first: Floats = np.take(values, [0], axis=d)
+            near = np.abs(values - first) <= ROUNDING * np.abs(first)
+            equal = near | ((values != values) & (first != first))
             inner = tuple(range(len(comparison.dims), equal.ndim))
             same[d] &= equal.all(axis=(d, *inner)).reshape(
                 [1 if k == d else n for k, n in enumerate(comparison.shape)]
@@ -208,10 +213,8 @@ def no_effect(comparison: Comparison) -> Bools:
     return np.asarray(same.reshape(len(comparison.dims), -1).T, dtype=np.bool_)
 
 
-def _everything(
-    comparison: Comparison, order: tuple[str, ...]
-) -> Iterator[NDArray[np.int8] | Floats]:
-    yield comparison.cells.status(order)
+def _everything(comparison: Comparison, order: tuple[str, ...]) -> Iterator[Floats]:
+    yield comparison.cells.status(order).astype(np.float64)
     for name in comparison.cells.scalars:
         yield comparison.cells.values(name, order)
 

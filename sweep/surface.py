@@ -124,6 +124,20 @@ def effects(comparison: Comparison) -> dict[str, xr.DataArray]:
     return found
 
 
+def means_by_axis(comparison: Comparison, dim: str) -> Floats:
+    """Return the baseline's mean metric at each value of another axis.
+
+    Returns
+    -------
+    NDArray
+        (axis value,); with workloads as an axis (workload, axis value).
+    """
+    base = comparison.data["baseline"]
+    apart = [comparison.metric_dim] if comparison.metric_dim else []
+    rest = [other for other in comparison.dims if other not in (dim, *apart)]
+    return np.asarray(base.mean(rest).transpose(*apart, dim).values, dtype=np.float64)
+
+
 def column_axis(cells: Cells, dims: tuple[str, ...]) -> str:
     """Choose the axis to go along: the longest one of numbers, else the longest.
 

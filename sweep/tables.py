@@ -11,8 +11,8 @@ from sweep.cells import Cells
 from sweep.compare import Comparison
 from sweep.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
 from sweep.lkp import group_text, mmtests, stat_line
-from sweep.stats import Floats, summarise
-from sweep.surface import effects, without_comparison
+from sweep.stats import Floats, change, summarise
+from sweep.surface import effects, means_by_axis, without_comparison
 
 KEPT_GROUPS = 1000
 """Most groups that compare.txt holds."""
@@ -81,7 +81,7 @@ class Report:
             f" {others} changed otherwise, {ranking.distinct - len(ranking.cells)} unchanged"
             f" ({', '.join(dict.fromkeys(comparison.metrics))})",
         ]
-        lines += _effect_lines(comparison)
+        lines += _effect_lines(comparison) if len(ranking.cells) else _unchanged(comparison)
         lines += [
             f"{int(counts.sum())} of {comparison.status().size} runs: {reason}"
             for reason, counts in comparison.failures().items()
@@ -159,6 +159,28 @@ def _effect_lines(comparison: Comparison) -> list[str]:
         if by_axis:
             lines += [f"mean change of {name}{'.' if name else ''}{metric}", *by_axis]
     return lines
+
+
+def _unchanged(comparison: Comparison) -> list[str]:
+    """Say on what the metric does depend, where the compared values make no difference."""
+    carrier = comparison.metric_dim
+    names = comparison.cells.labels(carrier) if carrier else ("",)
+    lines = [f"{comparison.axis} makes no difference here; what does, against its first value:"]
+    for dim in comparison.dims:
+        labels = comparison.cells.labels(dim)
+        if dim == carrier or not 2 <= len(labels) <= SHOWN_VALUES:
+            continue
+        means = np.atleast_2d(means_by_axis(comparison, dim))
+        for place, name in enumerate(names[:SHOWN_EFFECTS]):
+            if not means[place, 0]:
+                continue
+            delta = change(means[place], absolute=False).tolist()
+            if max(map(abs, delta)) < NO_EFFECT:
+                continue
+            parts = ", ".join(f"{lb} {p:+.1f}%" for lb, p in zip(labels[1:], delta, strict=True))
+            metric = comparison.metrics[place if carrier else 0]
+            lines.append(f"  {name}{'.' if name else ''}{metric} by {dim}: {parts}")
+    return lines if len(lines) > 1 else []
 
 
 def _by_axis(dim: str, comparison: Comparison, means: Floats) -> list[str]:

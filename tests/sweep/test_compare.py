@@ -65,6 +65,14 @@ def test_an_axis_has_no_effect_only_if_all_results_are_equal():
     assert not same[:, :, 1].any()
 
 
+def test_rounding_is_no_effect():
+    ds = dataset(
+        {"kernel": ["a", "b"], "gfp": ["x", "y"]},
+        throughput=lambda gfp, **_: 1 / 3 if gfp == "x" else 1 / 3 + 1e-16,
+    )
+    assert no_effect(compare(cells_of(ds), "kernel=a")).all()
+
+
 def test_causes_say_what_moved(patch):
     ranking = rank(patch)
     group = groups(patch, ranking, ranking.cells[1:2].tolist())[0]

@@ -194,3 +194,17 @@ def test_without_comparison_there_is_a_table_of_the_metric():
     )
     assert lines[-2].endswith("hugepages                   -        nr_hugepages  3 oom")
     assert summary_table(cells_of(ds), limit=2).splitlines()[3] == "... and 6 more points"
+
+
+def test_where_nothing_changed_the_report_says_what_would():
+    ds = dataset(
+        {"kernel": ["a", "b"], "order": [0, 3], "gfp": ["x", "y"]},
+        throughput=lambda order, **_: 100.0 + 10 * order,
+    )
+    assert report_of(compare(cells_of(ds), "kernel=a")).overview().splitlines() == [
+        "kernel: b against a",
+        "4 points (2 distinct): 0 regressed, 0 improved, 0 changed otherwise, 2 unchanged"
+        " (throughput)",
+        "kernel makes no difference here; what does, against its first value:",
+        "  throughput by order: 3 +30.0%",
+    ]
