@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from allocator.streams import Stream
 from allocator.workloads.batch import Batch, slab_bytes
-from allocator.workloads.pcp_front import rounds
+from allocator.workloads.socket_queues import Mail, SocketQueues
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -55,8 +55,10 @@ class Traffic:
     """(lane,) work of receiving one."""
     switch_ns: Floats
     """(lane,) work of a turn's context switch."""
-    loses: bool = False
-    """A full socket loses the message rather than stop the sender."""
+    copies: bool = False
+    """Each message goes to all sockets, and a full one loses it rather than stop the sender."""
+    copy_ns: Floats | None = None
+    """(lane,) work of each copy, with `copies`; `send_ns` is then that of a message."""
 
 
 class Fan:
@@ -78,11 +80,10 @@ class Fan:
         lanes, groups = batch.lanes, traffic.groups
         self._sent: Ints = np.zeros((lanes, groups * traffic.senders), dtype=np.int64)
         self._sleeps_on: Ints = np.full_like(self._sent, -1)
+        self.queues = SocketQueues(
+            traffic.limit, groups=groups, receivers=traffic.receivers, caches=batch.caches
+        )
         sockets = groups * traffic.receivers
-        self._head: Ints = np.zeros((lanes, sockets), dtype=np.int64)
-        self._tail: Ints = np.zeros_like(self._head)
-        self._room = int(traffic.limit.max())
-        self._ring = np.full((batch.caches, lanes, sockets, self._room), -1, dtype=np.int32)
         self._draws = [stream.generator("traffic") for stream in streams]
         self._tasks = self._sent.shape[1] + sockets
         order = np.array([draw.permutation(self._tasks) for draw in self._draws])
@@ -128,14 +129,14 @@ class Fan:
             np.maximum(self.peak_bytes, slab_bytes(batch).sum(axis=1), out=self.peak_bytes)
 
     def messages(self) -> Floats:
-        """Return (lane,) messages sent so far."""
-        sent: Floats = self._sent.sum(axis=1).astype(np.float64)
-        return sent - self.lost
+        """Return (lane,) messages that were read so far; of copies, each one."""
+        read: Floats = self.queues.head.sum(axis=1).astype(np.float64)
+        return read if self.traffic.copies else read + self.direct
 
     def _runnable(self) -> Bools:
         """Return (lane, task); wakes senders whose socket has room again."""
         traffic = self.traffic
-        held = self._tail - self._head
+        held = self.queues.held
         socket = np.maximum(self._sleeps_on, 0)
         low = np.take_along_axis(held, socket, axis=1) * PARTS <= traffic.limit[:, None]
         self._sleeps_on[low] = -1
@@ -170,110 +171,73 @@ class Fan:
 
     def _send(self, lane: Ints, cpu: Ints, task: Ints, turn: Ints, work: Floats) -> None:
         """Let senders run; they are in order of time."""
-        traffic, batch = self.traffic, self.batch
-        share = traffic.direct[lane]
-        left = traffic.each[lane] - self._sent[lane, task]
-        total = np.minimum(turn[lane, cpu], left)
-        queued = np.ceil(total * (1.0 - share)).astype(np.int64)
-        count, tails, group = self._enqueue(lane, task, queued)
-        stopped = count < queued
-        direct = np.where(stopped, (count * share / (1.0 - share)).astype(np.int64), total - queued)
-        direct = np.minimum(direct, left - count)
-        first = self._sent[lane, task]
-        self._sent[lane, task] += queued + direct if traffic.loses else count + direct
-        self.direct += np.bincount(lane, direct, batch.lanes).astype(np.int64)
-        work[lane, cpu] += (count + direct) * traffic.send_ns[lane]
-        work[lane, cpu] += direct * traffic.receive_ns[lane]
-        sends = np.flatnonzero(count > 0)
-        who = np.repeat(sends, count[sends])
-        number = np.arange(len(who)) - np.repeat(
-            np.cumsum(count[sends]) - count[sends], count[sends]
-        )
-        which = (first[who] + number) % traffic.receivers
-        socket = group[who] * traffic.receivers + which
-        slot = (tails[who, which] + number // traffic.receivers) % self._room
-        caches = np.arange(batch.caches)
-        size = (len(sends), batch.caches)
-        slabs = batch.alloc(
-            np.repeat(lane[sends], batch.caches),
-            np.repeat(cpu[sends], batch.caches),
-            np.broadcast_to(caches, size).ravel(),
-            np.repeat(count[sends], batch.caches),
-            np.zeros(size[0] * size[1]),
-            np.ones(size[0] * size[1]),
-        )
-        # requests are (sender, cache); objects of one sender and cache are together
-        start = np.cumsum(count[sends]) - count[sends]
-        for cache in caches.tolist():
-            begin = np.repeat(start * batch.caches + cache * count[sends], count[sends])
-            self._ring[cache, lane[who], socket, slot] = slabs[begin + number]
-
-    def _enqueue(self, lane: Ints, task: Ints, wanted: Ints) -> tuple[Ints, Ints, Ints]:
-        """Find how many messages each sender gets rid of, and give them places.
-
-        Senders of a group fill the same sockets one after another: the loop is over them.
-
-        Returns
-        -------
-        tuple
-            (sender,) messages; (sender, receiver) tail of each socket before; (sender,) group.
-        """
         traffic = self.traffic
-        receivers = traffic.receivers
-        group = task // traffic.senders
-        count = np.zeros_like(wanted)
-        tails = np.zeros((len(lane), receivers), dtype=np.int64)
-        sockets = group[:, None] * receivers + np.arange(receivers)
-        key = lane * traffic.groups + group
-        for these in rounds(key, np.arange(len(lane))):
-            where, those = lane[these, None], sockets[these]
-            tails[these] = self._tail[where, those]
-            room = traffic.limit[where] - (tails[these] - self._head[where, those])
-            turn = (
-                np.arange(receivers) - self._sent[lane[these], task[these]][:, None]
-            ) % receivers
-            want = wanted[these, None]
-            share = want // receivers + (turn < want % receivers)
-            if traffic.loses:
-                # full sockets lose theirs: the others' messages stay in the order of receivers
-                raise NotImplementedError
-            reach = np.where(share > room, turn + room * receivers, want)
-            stop = reach.min(axis=1)
-            full = stop < wanted[these]
-            self._sleeps_on[lane[these[full]], task[these[full]]] = np.take_along_axis(
-                those, reach.argmin(axis=1)[:, None], axis=1
-            )[full, 0]
-            count[these] = stop
-            share = stop[:, None] // receivers + (turn < stop[:, None] % receivers)
-            self._tail[where, those] += share
-        return count, tails, group
+        left = traffic.each[lane] - self._sent[lane, task]
+        if traffic.copies:
+            assert traffic.copy_ns is not None
+            packets = np.clip(turn[lane, cpu] // traffic.receivers, 1, left)
+            count, mail = self.queues.scatter(lane, packets)
+            direct = packets
+            self.lost += _sums(lane, packets * traffic.receivers - count, len(self.lost))
+            self._sent[lane, task] += packets
+            work[lane, cpu] += packets * traffic.send_ns[lane] + count * traffic.copy_ns[lane]
+        else:
+            share = traffic.direct[lane]
+            total = np.minimum(turn[lane, cpu], left)
+            queued = np.ceil(total * (1.0 - share)).astype(np.int64)
+            first = self._sent[lane, task] % traffic.receivers
+            count, full, mail = self.queues.post(lane, task // traffic.senders, first, queued)
+            self._sleeps_on[lane, task] = full
+            stopped = (count * share / (1.0 - share)).astype(np.int64)
+            direct = np.where(count < queued, np.minimum(stopped, left - count), total - queued)
+            self._sent[lane, task] += count + direct
+            work[lane, cpu] += (count + direct) * traffic.send_ns[lane]
+            work[lane, cpu] += direct * traffic.receive_ns[lane]
+        self.direct += _sums(lane, direct, len(self.direct))
+        self._fill(lane, cpu, count, mail)
+
+    def _fill(self, lane: Ints, cpu: Ints, count: Ints, mail: Mail) -> None:
+        """Allocate the objects of messages, one request per sender and cache."""
+        batch = self.batch
+        caches = batch.caches
+        sends = np.flatnonzero(count > 0)
+        requests = len(sends) * caches
+        slabs = batch.alloc(
+            np.repeat(lane[sends], caches),
+            np.repeat(cpu[sends], caches),
+            np.tile(np.arange(caches), len(sends)),
+            np.repeat(count[sends], caches),
+            np.zeros(requests),
+            np.ones(requests),
+        )
+        # objects come by (sender, cache); messages are by sender
+        start = np.cumsum(count) - count
+        number = np.arange(len(mail.sender)) - start[mail.sender]
+        for cache in range(caches):
+            begin = start[mail.sender] * caches + cache * count[mail.sender]
+            self.queues.put(lane, mail, cache, slabs[begin + number])
 
     def _receive(self, lane: Ints, cpu: Ints, task: Ints, turn: Ints, work: Floats) -> None:
         """Let receivers run."""
-        batch = self.batch
         socket = task - self._sent.shape[1]
-        head = self._head[lane, socket]
-        count = np.minimum(turn[lane, cpu], self._tail[lane, socket] - head)
-        self._head[lane, socket] += count
+        count = np.minimum(turn[lane, cpu], self.queues.held[lane, socket])
         work[lane, cpu] += count * self.traffic.receive_ns[lane]
-        who, number = _spell_out(count)
-        slot = (head[who] + number) % self._room
         parts = []
-        for cache in range(batch.caches):
-            slab = self._ring[cache, lane[who], socket[who], slot].astype(np.int64)
-            new = np.r_[True, (slab[1:] != slab[:-1]) | (who[1:] != who[:-1])]
+        for cache, (reader, number, slab) in enumerate(self.queues.take(lane, socket, count)):
+            new = np.r_[True, (slab[1:] != slab[:-1]) | (reader[1:] != reader[:-1])]
             at = np.flatnonzero(new)
             size = np.diff(np.r_[at, len(slab)])
-            parts.append((at, slab[at], size, np.full(len(at), cache, dtype=np.int64)))
-        at, slab, size, cache_of = (np.concatenate(column) for column in zip(*parts, strict=True))
-        start = (number[at] + 0.5) / count[who[at]]
-        batch.free(lane[who[at]], cpu[who[at]], cache_of, slab, size, start)
+            start = (number[at] + 0.5) / count[reader[at]]
+            parts.append((reader[at], np.full(len(at), cache), slab[at], size, start))
+        reader, cache_of, slab, size, start = (
+            np.concatenate(column) for column in zip(*parts, strict=True)
+        )
+        self.batch.free(lane[reader], cpu[reader], cache_of, slab, size, start)
 
 
-def _spell_out(count: Ints) -> tuple[Ints, Ints]:
-    """Return for each of `count.sum()` things whose it is, and its number there."""
-    who = np.repeat(np.arange(len(count)), count)
-    return who, np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
+def _sums(lane: Ints, number: Ints, lanes: int) -> Ints:
+    """Return (lane,) sums."""
+    return np.bincount(lane, number, lanes).astype(np.int64)
 
 
 def _match(giver: Ints, chance: Floats, taker: Ints) -> tuple[Ints, Ints]:

@@ -8,12 +8,16 @@ from allocator.workloads.geometry import Geometry
 from allocator.workloads.hackbench import HackbenchSockets
 from allocator.workloads.hugepages import HugePages
 from allocator.workloads.memoryless_boot import MemorylessBoot
+from allocator.workloads.rawpkt import RawPkt
+from allocator.workloads.will_it_scale import WillItScaleMmap1
 
 WORKLOADS: dict[str, type[Workload]] = {
     Geometry.name: Geometry,
     HackbenchSockets.name: HackbenchSockets,
     HugePages.name: HugePages,
     MemorylessBoot.name: MemorylessBoot,
+    RawPkt.name: RawPkt,
+    WillItScaleMmap1.name: WillItScaleMmap1,
 }
 """Every workload that a configuration may name."""
 

@@ -114,7 +114,9 @@ def workload_of(record: Mapping, changes: Mapping) -> dict:
             },
         )
     else:
-        name, given = "rawpkt", {"operations": int(options["--rawpkt-ops"])}
+        instances = int(options["--rawpkt"])
+        packets = int(options["--rawpkt-ops"]) // instances
+        name, given = "rawpkt", {"instances": instances, "packets": packets}
     base = yaml.safe_load((CONF / "workload" / f"{name}.yaml").read_text())
     return base | given | dict(changes)
 
