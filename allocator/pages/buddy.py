@@ -352,8 +352,10 @@ class Buddy:
 
     def _unmarks(self, pfns: Pfns) -> None:
         at = pfns - self.base
-        self.order_of[at] = 0
-        self._untouched[at >> self.max_order] = False
+        tops = at >> self.max_order
+        fresh = self._untouched[tops]
+        self.order_of[at[~fresh]] = 0  # an untouched block has no mark to take away
+        self._untouched[tops] = False
 
     def mark(self, pfns: Pfns, order: int, migratetype: int) -> None:
         """Note that free blocks begin at these pages; they are not put on the list."""

@@ -1,4 +1,4 @@
-"""Compaction: whether it is worth trying, when it is put off, and what a run over a zone does.
+"""Compaction: when it is put off, and what a run over a zone does.
 
 mm/compaction.c. A run works on pageblocks: what can be moved of a block goes into the free pages of
 Movable blocks above it, and if all could, the block is captured by the request. The time of a run
@@ -6,8 +6,6 @@ is counted in pages scanned and moved only.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,129 +15,8 @@ from allocator.pages.buddy import Buddy
 from allocator.pages.lru import MOVABLE_USES, Lru, PageUse, Use
 from allocator.pages.policy import PagePolicy
 
-COSTLY_ORDER = 3
-"""Requests above this order are not promised to succeed (PAGE_ALLOC_COSTLY_ORDER)."""
-FRAGMENTATION_THRESHOLD = 500
-"""vm.extfrag_threshold: at or below it a failure is blamed on lack of memory."""
 MAX_SHIFT = 6
 """Largest number of doublings of the pause after failures (COMPACT_MAX_DEFER_SHIFT)."""
-PROACTIVE_LEVEL = 90
-"""Share of unusable free memory, percent, at which the daemon starts unasked by default."""
-
-
-class Suit(IntEnum):
-    """Answer to whether a zone should be compacted (compaction_suitable())."""
-
-    SKIPPED = 0
-    """There is not enough free memory to move pages into."""
-    CONTINUE = 1
-    """Compaction may help."""
-    SUCCESS = 2
-    """A block is there already."""
-
-
-class Levels(Protocol):
-    """What the questions about a zone need to know of it."""
-
-    @property
-    def free(self) -> int:
-        """Free pages as the watermarks see them."""
-        ...
-
-    @property
-    def buddy(self) -> Buddy:
-        """Free lists."""
-        ...
-
-    @property
-    def reserve(self) -> tuple[int, ...]:
-        """Pages kept from requests whose highest zone is each index."""
-        ...
-
-    def mark(self, name: str) -> int:
-        """Return a watermark with the boost."""
-        ...
-
-
-def gap(policy: PagePolicy, order: int) -> int:
-    """Return the pages that compaction wants free beyond the mark (compact_gap())."""
-    pages = 2 << order
-    return pages if policy.compact_gap_cap is None else min(pages, policy.compact_gap_cap)
-
-
-def has_block(buddy: Buddy, order: int) -> bool:
-    """Tell whether a free block of at least this order is on a list of an ordinary type."""
-    return any(
-        len(buddy.lists[have][kind])
-        for have in range(order, buddy.max_order + 1)
-        for kind in (mt.UNMOVABLE, mt.MOVABLE, mt.RECLAIMABLE)
-    )
-
-
-def block_is_there(zone: Levels, order: int, highest: int, free: int | None = None) -> bool:
-    """Test a request of this order against the min mark, without any right to reserves.
-
-    mm/page_alloc.c __zone_watermark_ok().
-    """
-    pages = zone.free if free is None else free
-    above = pages - (1 << order) + 1 > zone.mark("min") + zone.reserve[highest]
-    return above and has_block(zone.buddy, order)
-
-
-def fragmentation(buddy: Buddy, order: int) -> int:
-    """Return why a request of this order fails: 0 lack of memory, 1000 fragmentation.
-
-    mm/vmstat.c __fragmentation_index(); -1000 if it would not fail.
-    """
-    counts = buddy.nr_free.sum(axis=1)
-    blocks = int(counts.sum())
-    if not blocks:
-        return 0
-    if int(counts[order:].sum()):
-        return -1000
-    pages = int((counts << np.arange(len(counts))).sum())
-    return 1000 - (1000 + pages * 1000 // (1 << order)) // blocks
-
-
-def unusable_percent(buddy: Buddy, order: int) -> int:
-    """Return the share of free memory in smaller blocks (extfrag_for_order()), percent."""
-    counts = buddy.nr_free.sum(axis=1)
-    pages = int((counts << np.arange(len(counts))).sum())
-    usable = int((counts[order:] << np.arange(order, len(counts))).sum())
-    return (pages - usable) * 100 // pages if pages else 0
-
-
-def target(policy: PagePolicy, zone: Levels, order: int, highest: int, *, mark: str = "min") -> int:
-    """Return the free pages above which a zone can be compacted.
-
-    `mark` is the one that the question is asked for: min by requests, high by reclaim in 7.3.
-    """
-    pages = gap(policy, order) + zone.reserve[highest]
-    if policy.compact_gap_cap is not None:
-        more = zone.mark("low") - zone.mark("min") if order > COSTLY_ORDER else 0
-        return pages + zone.mark(mark) + more
-    return pages + zone.mark("low" if order > COSTLY_ORDER else "min")
-
-
-def suitable(policy: PagePolicy, zone: Levels, order: int, highest: int) -> Suit:
-    """Tell whether to compact a zone for a request (compaction_suitable(), v6.1)."""
-    if block_is_there(zone, order, highest):
-        return Suit.SUCCESS
-    if zone.free <= target(policy, zone, order, highest):
-        return Suit.SKIPPED
-    if order > COSTLY_ORDER and 0 <= fragmentation(zone.buddy, order) <= FRAGMENTATION_THRESHOLD:
-        return Suit.SKIPPED
-    return Suit.CONTINUE
-
-
-def ready(policy: PagePolicy, zone: Levels, order: int, highest: int) -> bool:
-    """Tell direct reclaim to leave a zone to compaction (mm/vmscan.c compaction_ready())."""
-    suit = suitable(policy, zone, order, highest)
-    if suit is not Suit.CONTINUE:
-        return suit is Suit.SUCCESS
-    if policy.compact_gap_cap is not None:
-        return zone.free > target(policy, zone, order, highest, mark="high")
-    return zone.free > zone.mark("high") + gap(policy, order) + zone.reserve[highest]
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from allocator import gfp as gfp_bits
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.lru import Use
-from allocator.pages.reclaim import Reclaimer
+from allocator.pages.reclaimer import Reclaimer
 
 POOL_MASK = (
     gfp_bits.DIRECT_RECLAIM

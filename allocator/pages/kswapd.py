@@ -11,14 +11,16 @@ from typing import Protocol
 
 import numpy as np
 
-from allocator.pages.compaction import Levels, gap, has_block
 from allocator.pages.lru import Lru
 from allocator.pages.policy import PagePolicy
+from allocator.pages.suitable import Levels, gap, has_block
 
 DEF_PRIORITY = 12
 """First priority of reclaim: 1/4096 of the list is scanned, doubled at each step."""
 CLUSTER = 32
 """Least number of pages that reclaim takes at once (SWAP_CLUSTER_MAX)."""
+_BULK = 256
+_TOGETHER = 4 * CLUSTER  # passes over fewer pages are made as one
 ENDLESS = 1 << 60
 """More pages than any machine has."""
 
@@ -84,6 +86,7 @@ class Kswapd:
         self._reclaim = reclaim
         self.pace = pace
         self._jitter = jitter
+        self._drawn: list[int] = []
         self._on_sleep = on_sleep
         self.awake = False
         self.wakes = 0
@@ -94,6 +97,7 @@ class Kswapd:
         self._left = 0  # pages of the present pass that are still to be scanned
         self._done = 0  # pages reclaimed since it woke
         self._wait = 0  # requests until it runs
+        self._credit = 0  # pages that it had time for and has not taken
         self._rested = True
 
     def balanced(self, order: int, highest: int) -> bool:
@@ -116,7 +120,7 @@ class Kswapd:
         self.wakes += 1
         self._wait = self.pace.delay
         self._priority = DEF_PRIORITY
-        self._left = self._done = 0
+        self._left = self._done = self._credit = 0
 
     def tick(self) -> int:
         """Let one request's time pass; return the pages reclaimed meanwhile."""
@@ -128,9 +132,19 @@ class Kswapd:
         if self._wait:
             self._wait -= 1
             return 0
-        if self._jitter is None:
-            return self.run(self.pace.pages)
-        return self.run(int(self._jitter.integers(2 * self.pace.pages, endpoint=True)))
+        mean = self.pace.pages
+        self._credit += mean if self._jitter is None else self._draw()
+        if self._credit < CLUSTER:
+            return 0
+        credit, self._credit = self._credit, 0
+        return self.run(credit)
+
+    def _draw(self) -> int:
+        """Draw the pages of an interval; draws are made in bulk, their order is what counts."""
+        if not self._drawn and self._jitter is not None:
+            most = 2 * self.pace.pages
+            self._drawn = self._jitter.integers(most, size=_BULK, endpoint=True).tolist()[::-1]
+        return self._drawn.pop()
 
     def beside(self, pages: int) -> int:
         """Let the time pass that a direct reclaimer took for some pages: it is as fast as that."""
@@ -184,7 +198,7 @@ class Kswapd:
             self._sleep()
             return False
         wanted = sum(max(z.mark("high"), CLUSTER) for z in self._zones if z.index <= self._highest)
-        away = max(1, min(self._away(), self._lru.pages))
+        away = max(_TOGETHER, min(self._away(), self._lru.pages))
         while self._left < away and self._priority > 0:
             step = max(CLUSTER, self._lru.pages >> self._priority)
             self._left += step

@@ -40,6 +40,8 @@ MOVABLE_USES = (Use.CACHE, Use.DIRTY, Use.ANON)
 _MIXED = 255  # a pageblock whose pages are told one by one
 # looking a member up in its class is slow, and these are needed for every few pages
 _OTHER, _CACHE, _DIRTY = Use.OTHER, Use.CACHE, Use.DIRTY
+_WINDOW = 64  # pageblocks that are searched at once
+_LETTERS = [bytes([use]) for use in Use]
 
 
 class PageUse:
@@ -98,20 +100,37 @@ class PageUse:
         return out
 
     def first_run(self, start: int, pages: int, use: Use) -> Run:
-        """Return the first run of pages of one use in a range; (-1, 0) if there is none."""
-        first = start - self.base
-        block, last = first >> self.order, (first + pages - 1) >> self.order
-        if block == last:
-            if self._block[block] == use:
-                return start, pages
-        elif (self._block[block : last + 1] == use).all():
+        """Return the first run of pages of one use in a range; (-1, 0) if there is none.
+
+        A run in a long range may be cut short where pageblocks of different kinds meet.
+        """
+        if self._all(start - self.base, pages, use):
             return start, pages
-        found = self.of(start, pages) == use
-        at = int(found.argmax())
-        if not found[at]:
-            return -1, 0
-        length = int((~found[at:]).argmax()) or pages - at
-        return start + at, length
+        window = _WINDOW << self.order
+        wanted = _LETTERS[use]
+        for at in range(start, start + pages, window):
+            count = min(window, start + pages - at)
+            found = self.of(at, count).tobytes()  # searched faster than short arrays are
+            first = found.find(wanted)
+            if first >= 0:
+                return at + first, count - first - len(found[first:].lstrip(wanted))
+        return -1, 0
+
+    def _all(self, first: int, pages: int, use: Use) -> bool:
+        """Tell whether all pages of a range have one use."""
+        block, last = first >> self.order, (first + pages - 1) >> self.order
+        kinds = self._block
+        if last > block + 1 and not (kinds[block + 1 : last] == use).all():
+            return False
+        for edge in (block, last) if block != last else (block,):
+            if kinds[edge] == use:
+                continue
+            if kinds[edge] != _MIXED:
+                return False
+            low, high = max(first, edge * self.size), min(first + pages, (edge + 1) * self.size)
+            if self._page[low:high].tobytes().count(_LETTERS[use]) != high - low:
+                return False
+        return True
 
     def _write(self, start: int, pages: int, use: Use) -> None:
         first = start - self.base
@@ -185,7 +204,10 @@ class Lru:
     @property
     def pages(self) -> int:
         """Pages on the list, clean and dirty."""
-        return sum(use.total[_CACHE] + use.total[_DIRTY] for _, _, use in self._uses)
+        pages = 0
+        for _, _, use in self._uses:
+            pages += use.total[_CACHE] + use.total[_DIRTY]
+        return pages
 
     def uses_of(self, pfn: int) -> PageUse:
         """Return the uses of the zone that a page is in.
@@ -254,6 +276,14 @@ class Lru:
         if dirty:
             self._runs.append((start, count))
         return int(dirty)
+
+    def to_block_end(self) -> int:
+        """Return how many pages there are from the oldest to the end of its pageblock."""
+        if not self._runs:
+            return 0
+        start = self._runs[0][0]
+        size = self.uses_of(start).size
+        return size - start % size
 
     def wash(self) -> int:
         """Let the flusher finish: all dirty cache becomes clean. Return the number of pages."""

@@ -5,13 +5,13 @@ first; then kswapd gives the oldest cache back up to the high mark, and the read
 was freed (mm/readahead.c page_cache_ra_unbounded(), mm/filemap.c).
 """
 
-from itertools import pairwise
+import numpy as np
 
 from allocator.pages import migratetype as mt
 from allocator.pages.fallback import alloc_blocks
 from allocator.pages.lru import Use
-from allocator.pages.reclaim import Reclaimer
-from allocator.pages.runs import Runs
+from allocator.pages.reclaimer import Reclaimer
+from allocator.pages.runs import Runs, join_runs
 from allocator.pages.zone import Zone
 
 _NORMAL, _MOVABLE_ZONE = 2, 3
@@ -67,7 +67,7 @@ def pin(reclaimer: Reclaimer, pages: int, *, node: int) -> int:
     left = pages
     for zone in _zones(reclaimer, node, _NORMAL):
         runs = zone.alloc_run(min(left, _room(zone, _NORMAL)), mt.UNMOVABLE)
-        for start, count in _lists(runs):
+        for start, count in _pairs(runs):
             left -= count
             for at in range(start, start + count, _PIN_EVERY):
                 size = min(_PIN_EVERY, start + count - at)
@@ -96,7 +96,7 @@ def _take(reclaimer: Reclaimer, pages: int, node: int, highest: int, kind: int, 
         if want <= 0:
             continue
         memory = reclaimer.nodes[zone.node]
-        for start, count in _lists(_runs(zone, want, kind, use)):
+        for start, count in _pairs(_runs(zone, want, kind, use)):
             got += count
             if use is Use.ANON:
                 memory.uses[zone.index].set(start, count, use)
@@ -112,18 +112,48 @@ def _runs(zone: Zone, pages: int, kind: int, use: Use) -> Runs:
         starts, blocks = alloc_blocks(zone.buddy, pages >> order, order, kind)
         if len(starts):
             return starts, blocks << order
-    return zone.alloc_run(pages, kind)
+    parts: list[Runs] = []
+    if kind != mt.MOVABLE:
+        own = sum(row[kind].live << have for have, row in enumerate(zone.buddy.lists))
+        parts.append(zone.alloc_run(min(own, pages), kind))
+        pages -= min(own, pages)
+        parts.append(_steal_tops(zone, pages, kind))
+        pages -= int(parts[-1][1].sum())
+    parts.append(zone.alloc_run(pages, kind))
+    return join_runs(parts)
 
 
-def _lists(runs: Runs) -> list[tuple[int, int]]:
-    """Return runs as (first page, pages), those that follow each other joined."""
+def _steal_tops(zone: Zone, pages: int, kind: int) -> Runs:
+    """Take whole largest blocks off the Movable lists, all at once.
+
+    A request whose own lists are empty turns the largest block of another type, uses it up from
+    its low end, and turns the next (__rmqueue_fallback(), __rmqueue_claim()).
+    """
+    buddy = zone.buddy
+    top = buddy.max_order
+    nearer = mt.FALLBACKS[kind][0]
+    count = 0 if buddy.lists[top][nearer].live else pages >> top
+    starts, blocks = buddy.take_level(top, min(count, buddy.lists[top][mt.MOVABLE].live), top, 1)
+    runs = _joined((starts, blocks << top))
+    for start, length in zip(*runs, strict=True):
+        first = (int(start) - buddy.base) >> buddy.pageblock_order
+        buddy.block_type[first : first + (int(length) >> buddy.pageblock_order)] = kind
+    return runs
+
+
+def _joined(runs: Runs) -> Runs:
+    """Return runs with those joined that follow each other in memory."""
     starts, lengths = runs
     if not len(starts):
-        return []
-    joins = starts[1:] == starts[:-1] + lengths[:-1]
-    first = [0, *(i + 1 for i, joined in enumerate(joins.tolist()) if not joined), len(starts)]
-    ends = (starts + lengths).tolist()
-    return [(int(starts[a]), ends[b - 1] - int(starts[a])) for a, b in pairwise(first)]
+        return runs
+    first = np.flatnonzero(np.concatenate([[True], starts[1:] != starts[:-1] + lengths[:-1]]))
+    return starts[first], np.add.reduceat(lengths, first)
+
+
+def _pairs(runs: Runs) -> list[tuple[int, int]]:
+    """Return runs, joined where they follow each other, as (first page, pages)."""
+    starts, lengths = _joined(runs)
+    return list(zip(starts.tolist(), lengths.tolist(), strict=True))
 
 
 def _balance(reclaimer: Reclaimer, node: int, highest: int) -> int:

@@ -16,7 +16,7 @@ from allocator.pages.boot_memory import boot_zones
 from allocator.pages.hugetlb import HugetlbPool
 from allocator.pages.kswapd import Pace
 from allocator.pages.pagecache import hold, pin
-from allocator.pages.reclaim import Reclaimer
+from allocator.pages.reclaimer import Reclaimer
 from allocator.pages.zone import Zone
 from allocator.pages.zones import MemoryMarks
 from allocator.topology import Topology
@@ -24,6 +24,8 @@ from allocator.topology import Topology
 KERNEL_BYTES = 38 << 20
 """Memory that a booted kernel uses on top of what boot keeps: managed less free pages of 6.1 in a
 virtual machine of 1 GiB."""
+_CPUS = (0,)
+"""CPUs whose lists are kept: the requester's. Nobody else allocates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +80,7 @@ def boot(
             managed=size.managed,
             start=size.start_pfn,
             end=end,
-            cpus=range(topology.cpus),
+            cpus=_CPUS,
             types=marks.types,
             present=size.present,
             max_order=topology.max_buddy_order,
@@ -90,7 +92,7 @@ def boot(
     allocator = PageAllocator(
         kernel.page,
         zones,
-        node_of_cpu=dict(enumerate(topology.node_of_cpu)),
+        node_of_cpu={cpu: topology.node_of_cpu[cpu] for cpu in _CPUS},
         fallback=dict(enumerate(fallback)),
     )
     reclaimer = Reclaimer(allocator, pace, jitter)

@@ -20,7 +20,7 @@ from allocator.pages.alloc import PageAllocator
 from allocator.pages.kswapd import Pace
 from allocator.pages.lru import Use
 from allocator.pages.pcp import list_number
-from allocator.pages.reclaim import Reclaimer
+from allocator.pages.reclaimer import Reclaimer
 from allocator.pages.zone import ZONE_NAMES, Zone
 from allocator.pages.zones import ZoneMarks
 from allocator.records.record import Record, Section

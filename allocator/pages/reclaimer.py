@@ -1,0 +1,212 @@
+"""Everything that the slow path of the page allocator asks reclaim and compaction for.
+
+mm/vmscan.c do_try_to_free_pages(), shrink_zones(); mm/compaction.c try_to_compact_pages();
+mm/workingset.c.
+"""
+
+import numpy as np
+
+from allocator import gfp as gfp_bits
+from allocator.pages import migratetype as mt
+from allocator.pages.alloc import PageAllocator
+from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Pace
+from allocator.pages.lru import Use
+from allocator.pages.pcp import COSTLY_ORDER
+from allocator.pages.reclaim import Node
+from allocator.pages.reclaim_protocol import CompactResult, Priority
+from allocator.pages.suitable import Suit, block_is_there, ready, suitable
+from allocator.pages.walk import Request
+from allocator.pages.zone import Zone
+
+# looking a member up in its class is slow, and these are needed for every few pages
+_SKIPPED, _ASYNC = Suit.SKIPPED, Priority.ASYNC
+_RESULT_SKIPPED, _RESULT_SUCCESS = CompactResult.SKIPPED, CompactResult.SUCCESS
+
+
+class Reclaimer:
+    """Reclaim and compaction of a machine, asked by the slow path (slowpath.Reclaim).
+
+    Parameters
+    ----------
+    allocator
+        The machine's page allocator; its counters are added to.
+    pace
+        kswapd's speed.
+    jitter
+        Draws how far kswapd gets between two requests; None: always the mean.
+    """
+
+    still = False
+
+    def __init__(
+        self,
+        allocator: PageAllocator,
+        pace: Pace,
+        jitter: np.random.Generator | None = None,
+    ) -> None:
+        self.allocator = allocator
+        self.policy = allocator.policy
+        self.counters = allocator.counters
+        by_node: dict[int, list[Zone]] = {}
+        for zone in allocator.zones:
+            by_node.setdefault(zone.node, []).append(zone)
+        self.nodes = {
+            node: Node(
+                self.policy, sorted(zones, key=lambda z: z.index), pace, self.counters, jitter
+            )
+            for node, zones in by_node.items()
+        }
+
+    def tick(self) -> None:
+        """Let the time of one request pass on every node's kswapd."""
+        for node in self.nodes.values():
+            node.kswapd.tick()
+
+    def reclaimable(self, zone: Zone) -> int:
+        """Count the pages of a zone that reclaim could free (zone_reclaimable_pages())."""
+        total = self.nodes[zone.node].uses[zone.index].total
+        return total[Use.CACHE] + total[Use.DIRTY]
+
+    def wake_kswapd(self, zone: Zone, order: int, highest: int, gfp: int) -> None:
+        """Wake the kswapd of a zone's node."""
+        self.nodes[zone.node].kswapd.wake(order, highest)
+
+    def oom_kill(self, request: Request) -> bool:
+        """Kill nobody: there are no tasks here."""
+        return False
+
+    def direct_reclaim(self, request: Request) -> int:
+        """Reclaim for a request (try_to_free_pages()).
+
+        Returns
+        -------
+        int
+            Pages freed; 1 if a zone was left to compaction; 0 if nothing could be done.
+        """
+        name = f"allocstall_{gfp_bits.ZONES[request.highest].lower()}"
+        self.counters[name] = self.counters.get(name, 0) + 1
+        self.tick()
+        retry = bool(request.gfp & gfp_bits.RETRY_MAYFAIL)
+        compacts = bool(request.gfp & gfp_bits.IO)
+        total = 0
+        for priority in range(DEF_PRIORITY, -1, -1):
+            left, freed = self._shrink_zones(request, priority, compacts, retry)
+            total += freed
+            if total >= CLUSTER or left:
+                total = max(total, 1)
+                break
+            if not any(self.nodes[zone.node].lru.pages for zone in request.zonelist):
+                break
+        total = total or self._shrink_shadows(request)
+        if total:
+            self._drain_for(request)
+        return total
+
+    def _shrink_shadows(self, request: Request) -> int:
+        """Reclaim what remembers reclaimed pages, when there is no page left (mm/workingset.c).
+
+        The radix tree nodes of a cache that is gone are slabs: some progress, once, and few pages.
+        """
+        nodes = [self.nodes[zone.node] for zone in request.zonelist]
+        progress = any(node.shadows for node in nodes)
+        for node in nodes:
+            node.shadows = False
+        return int(progress)
+
+    def _drain_for(self, request: Request) -> None:
+        """Empty the lists if the request would not be served: it would have that done next."""
+        for zone in request.zonelist:
+            if block_is_there(zone, request.order, request.highest):
+                return
+        for node in self.nodes.values():
+            node.drain()
+
+    def _shrink_zones(
+        self, request: Request, priority: int, compacts: bool, retry: bool
+    ) -> tuple[bool, int]:
+        """Shrink the nodes of a request (shrink_zones()): whether compaction is to take over."""
+        left, freed, seen = False, 0, set()
+        for zone in request.zonelist:
+            if zone.index > request.highest:
+                continue
+            costly = compacts and request.order > COSTLY_ORDER
+            if costly and ready(self.policy, zone, request.order, request.highest):
+                left = True
+                continue
+            if zone.node not in seen:
+                seen.add(zone.node)
+                node = self.nodes[zone.node]
+                freed += node.shrink(request.order, request.highest, priority, retry_mayfail=retry)
+        return left, freed
+
+    def direct_compact(self, request: Request, priority: Priority) -> tuple[CompactResult, int]:
+        """Compact the zones of a request (try_to_compact_pages()).
+
+        Returns
+        -------
+        tuple
+            The best result of all zones, and the first page of the captured block or -1.
+        """
+        best = _RESULT_SKIPPED
+        if not request.gfp & gfp_bits.IO:
+            return best, -1
+        for zone in request.zonelist:
+            if zone.index > request.highest:
+                continue
+            result, pfn = self._compact_zone(request, zone, priority)
+            best = max(best, result)
+            if result is _RESULT_SUCCESS:
+                return result, pfn
+        self.tick()
+        return best, -1
+
+    def _compact_zone(
+        self, request: Request, zone: Zone, priority: Priority
+    ) -> tuple[CompactResult, int]:
+        compactor = self.nodes[zone.node].compactors[zone.index]
+        defer = compactor.defer
+        if priority is not Priority.FULL and defer.deferred(request.order):
+            return CompactResult.DEFERRED, -1
+        suit = suitable(self.policy, zone, request.order, request.highest)
+        if suit is _SKIPPED:
+            return _RESULT_SKIPPED, -1
+        if suit is Suit.SUCCESS:
+            defer.succeeded(request.order, allocated=False)
+            return CompactResult.SUCCESS, -1
+        outcome = compactor.run(
+            request.order,
+            sync=priority is not _ASYNC,
+            movable=request.migratetype == mt.MOVABLE,
+            least=zone.mark("min"),
+        )
+        self._count_run(outcome.scanned, outcome.free_scanned, outcome.migrated)
+        if outcome.block >= 0:
+            defer.succeeded(request.order, allocated=True)
+            return CompactResult.SUCCESS, outcome.block
+        if priority is not _ASYNC:
+            defer.failed(request.order)
+        done = CompactResult.COMPLETE if outcome.whole else CompactResult.PARTIAL_SKIPPED
+        return done, -1
+
+    def _count_run(self, scanned: int, free_scanned: int, migrated: int) -> None:
+        for name, count in (
+            ("compact_migrate_scanned", scanned),
+            ("compact_free_scanned", free_scanned),
+            ("compact_isolated", 2 * migrated),
+            ("pgmigrate_success", migrated),
+        ):
+            self.counters[name] = self.counters.get(name, 0) + count
+
+    def compact_memory(self) -> int:
+        """Write vm.compact_memory: compact every zone whole. Return the pages moved."""
+        moved = 0
+        for node in self.nodes.values():
+            for zone in node.zones:
+                pages = node.compactors[zone.index].whole_zone()
+                moved += pages
+        self._count_run(0, 0, moved)
+        return moved
+
+    def drop_caches(self) -> int:
+        """Write vm.drop_caches: free all clean cache. Return the pages freed."""
+        return sum(node.drop() for node in self.nodes.values())
