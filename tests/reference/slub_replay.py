@@ -192,7 +192,11 @@ class Replay:
                 "label": label,
                 "results": self.results,
                 "caches": {
-                    name: {"counts": counts(seen.cache)} for name, seen in self.caches.items()
+                    name: {
+                        "counts": counts(seen.cache),
+                        "stats": {name: n for name, n in seen.cache.stats.items() if n},
+                    }
+                    for name, seen in self.caches.items()
                 },
                 "place": {
                     "placed": {name: _placed(seen) for name, seen in self.caches.items()},

@@ -77,6 +77,8 @@ def differences(
             for cache, told in want["caches"].items():
                 if agree["counts"]:
                     pairs.append((cache, told["counts"], got["caches"][cache]["counts"]))
+                if "stats" in told:  # a kernel with CONFIG_SLUB_STATS
+                    pairs.append((f"{cache} stats", told["stats"], got["caches"][cache]["stats"]))
             if agree["place"]:
                 pairs += [(part, want["place"][part], got["place"][part]) for part in got["place"]]
             if agree["results"]:

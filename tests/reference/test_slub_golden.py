@@ -10,6 +10,7 @@ from tests.reference.slub_truth import differences, main, replay
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "replay"
 RECORDS = sorted(GOLDEN.rglob("*.json"))
+COUNTED = sorted(GOLDEN.with_name("replay_stats").rglob("*.json"))
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -17,6 +18,15 @@ def test_counts_places_and_results_equal_the_booted_kernel(path):
     record = load(path)
     everything = {"counts": True, "place": True, "results": True}
     assert list(differences(record, everything, replay(record))) == []
+
+
+@pytest.mark.parametrize("path", COUNTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_slub_stats_counter_equals_the_booted_kernel(path):
+    record = load(path)
+    everything = {"counts": True, "place": True, "results": True}
+    predicted = replay(record)
+    assert all(snapshot["caches"]["c"]["stats"] for snapshot in predicted)
+    assert list(differences(record, everything, predicted)) == []
 
 
 def test_a_difference_is_told(tmp_path, capsys):
