@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allocator import gfp as flags
 from allocator.kernel import Kernel
@@ -24,8 +25,11 @@ from allocator.records.machine import machine_topology
 from allocator.records.record import Record, Section
 from allocator.topology import Topology
 from allocator.workloads.script import Script
+from allocator.workloads.script_ids import MAX_IDS
 from allocator.workloads.script_ops import AllocPages, Proc, Snap, gfp_text
 
+_MAX_PAGES = 1 << 32
+"""Page frames that are believed: 16 TiB of 4 KiB pages."""
 _X86_STARTS = {"DMA": 0, "DMA32": 1 << 12, "Normal": 1 << 20, "Movable": 1 << 20}
 """First page frame that a zone can hold on x86-64 with 4 KiB pages."""
 
@@ -89,7 +93,7 @@ def build_start(record: Record, kernel: Kernel, script: Script) -> Start:
     quiet = Quiet(allocator.zones, allocator.pages_given)
     allocator.reclaim = quiet
     _tag_blocks(allocator, kernel.page, taken)
-    _fill(allocator, start)
+    _fill(allocator, start, taken)
     _recall(allocator, kernel.page, taken)
     held = Held(pfns={}, orders={})
     for line in taken:
@@ -140,6 +144,9 @@ def _blocks(result: Section) -> list[tuple[int, int]]:
         if not isinstance(run, list) or len(run) != 5 or any(type(n) is not int for n in run):
             raise result.fail("runs", "a list of [id, node, page, count, step]")
         _, node, pfn, count, step = run
+        ends = (pfn, pfn + (count - 1) * step)
+        if not 0 < count <= MAX_IDS or min(ends) < 0 or max(ends) >= _MAX_PAGES:
+            raise result.fail("runs", f"pages from 0 to {_MAX_PAGES - 1}")
         blocks += [(node, pfn + i * step) for i in range(count)]
     return blocks
 
@@ -167,10 +174,22 @@ def _zones(
         if match is None or match[2] not in ZONE_NAMES or int(match[1]) >= topology.nodes:
             raise start.fail("zones", "names such as N0.DMA32 of nodes that exist")
         told[int(match[1]), match[2]] = section
+    known = {node for node, _ in told}
+    for line in taken:
+        if any(node not in known for node, _ in line.blocks):
+            raise start.fail("results", f"pages of the nodes {sorted(known)}")
     spans = _spans(list(told), told, taken)
     return [
         _zone(key, section, spans[key], topology, policy, fraction) for key, section in told.items()
     ]
+
+
+def _pages(told: Section, key: str, *, least: int) -> int:
+    """Return a number of pages that a machine may have."""
+    pages = told.integer(key, least=least)
+    if pages > _MAX_PAGES:
+        raise told.fail(key, f"at most {_MAX_PAGES}")
+    return pages
 
 
 def _spans(
@@ -197,7 +216,7 @@ def _spans(
             (k for k in keys if k[0] == node), key=lambda k: ZONE_NAMES.index(k[1])
         ):
             first = max(base, _X86_STARTS[name])
-            managed = told[node, name].integer("managed", least=1)
+            managed = _pages(told[node, name], "managed", least=1)
             end = -(-(first + managed) // section) * section
             end = max(end, -(-highest.get(node, 0) // section) * section)
             if name == "DMA" and first < _X86_STARTS["DMA32"]:
@@ -216,15 +235,15 @@ def _zone(
     fraction: int,
 ) -> Zone:
     node, name = key
-    managed, low = told.integer("managed", least=1), told.integer("low")
+    managed, low = _pages(told, "managed", least=1), told.integer("low")
     cpus = topology.node_of_cpu.count(node) or topology.cpus
     batch, high_min, high_max = pcp_limits(policy, managed, low, fraction, cpus, topology.page_size)
     lists = told.section("pcp")
-    first = lists.integers(next(iter(lists.values), "0"))
-    if len(first) == 3:
-        batch = first[2]
+    of_cpu = {cpu: _pcp(lists, cpu) for cpu in range(topology.cpus) if str(cpu) in lists}
+    for _, high, told_batch in of_cpu.values():
+        batch = told_batch
         if not policy.pcp.startswith("tuned"):
-            high_min = high_max = first[1]
+            high_min = high_max = high
     protection = [int(word) for word in re.findall(r"\d+", told.text("protection", "()"))]
     zone = Zone(
         policy,
@@ -247,11 +266,17 @@ def _zone(
         end=span[1],
         cpus=range(topology.cpus),
     )
-    for cpu, pcp in zone.pcps.items():
-        if str(cpu) in lists:
-            numbers = lists.integers(str(cpu))
-            pcp.high = numbers[1] if len(numbers) == 3 else pcp.high
+    for cpu, (_, high, _) in of_cpu.items():
+        zone.pcps[cpu].high = high
     return zone
+
+
+def _pcp(lists: Section, cpu: int) -> tuple[int, int, int]:
+    """Return count, high and batch of a CPU's list."""
+    numbers = lists.integers(str(cpu))
+    if len(numbers) != 3 or min(numbers) < 0 or max(numbers) > _MAX_PAGES or numbers[2] < 1:
+        raise lists.fail(str(cpu), "[count, high, batch] in pages, batch at least 1")
+    return numbers[0], numbers[1], numbers[2]
 
 
 def _tag_blocks(allocator: PageAllocator, policy: PagePolicy, taken: Sequence[_Taken]) -> None:
@@ -268,31 +293,61 @@ def _tag_blocks(allocator: PageAllocator, policy: PagePolicy, taken: Sequence[_T
                 zone.buddy.set_type(pfn, line.op.order, migratetype)
 
 
-def _fill(allocator: PageAllocator, start: Section) -> None:
+def _fill(allocator: PageAllocator, start: Section, taken: Sequence[_Taken]) -> None:
     """Put free blocks and per-CPU pages where the record leaves room for them."""
     free = _buddyinfo(start.text("buddyinfo", ""))
     for zone in allocator.zones:
-        counts = free.get((zone.node, zone.name), [])
-        top = zone.buddy.end
-        for order in range(min(len(counts), zone.buddy.max_order + 1) - 1, -1, -1):
-            room = 1 << order if order == zone.buddy.max_order else 2 << order
-            places = [top - (i + 1) * room for i in range(counts[order])]
-            for pfn in reversed(places):
+        told = start.section("zones").section(f"N{zone.node}.{zone.name}")
+        room = _Room(zone, taken)
+        counts = free.get((zone.node, zone.name), [])[: zone.buddy.max_order + 1]
+        for order in range(len(counts) - 1, -1, -1):
+            for pfn in room.places(order, counts[order], start):
                 zone.buddy.put(pfn, order, zone.buddy.type_of(pfn), tail=True)
-            top -= counts[order] * room
-        lists = start.section("zones").section(f"N{zone.node}.{zone.name}")
-        pages = [
-            lists.section("pcp").integers(str(cpu))[0] if str(cpu) in lists.section("pcp") else 0
-            for cpu in zone.cpus
-        ]
-        for cpu, count in zip(zone.cpus, pages, strict=True):
-            number = list_number(zone.policy, 0, mt.MOVABLE)
-            zone.pcps[cpu].lists[number].push_tails(np.arange(top - count, top), mt.MOVABLE)
-            zone.pcps[cpu].count = count
-            top -= count
-        lag = lists.integer("free", zone.buddy.free_pages) - zone.buddy.free_pages
+        lists = told.section("pcp")
+        for cpu in zone.cpus:
+            count = _pcp(lists, cpu)[0] if str(cpu) in lists else 0
+            pages = np.array(room.places(-1, count, start), dtype=np.int64)
+            pcp = zone.pcps[cpu]
+            pcp.lists[list_number(zone.policy, 0, mt.MOVABLE)].push_tails(pages, mt.MOVABLE)
+            pcp.count = count
+        lag = told.integer("free", zone.buddy.free_pages) - zone.buddy.free_pages
         if abs(lag) <= zone.stat_threshold * len(zone.cpus):
             zone.pending[zone.cpus[0]] = -lag
+
+
+class _Room:
+    """Pages of a zone that nothing known lies in."""
+
+    def __init__(self, zone: Zone, taken: Sequence[_Taken]) -> None:
+        self.base = zone.buddy.base
+        self.max_order = zone.buddy.max_order
+        self.used: NDArray[np.bool_] = np.zeros(len(zone.buddy.order_of), dtype=np.bool_)
+        self.used[: zone.buddy.start - self.base] = True
+        self.used[zone.buddy.end - self.base :] = True
+        for line in taken:
+            size = 1 << line.op.order
+            for _, pfn in line.blocks:
+                if zone.buddy.start <= pfn < zone.buddy.end:
+                    self.used[pfn - self.base : pfn - self.base + size] = True
+
+    def places(self, order: int, count: int, start: Section) -> list[int]:
+        """Take the highest places for so many blocks whose buddies are not free, ascending.
+
+        Order -1 stands for single pages, whatever lies beside them.
+        """
+        if not count:
+            return []
+        size = 1 << max(order, 0)
+        used = self.used.reshape(-1, size)
+        free = ~used.any(axis=1)
+        if 0 <= order < self.max_order:  # of two buddies one at most, the upper one if possible
+            free[0::2] &= ~free[1::2]
+        found = np.flatnonzero(free)
+        if not 0 < count <= len(found):
+            raise start.fail("buddyinfo", "free blocks that fit in their zones")
+        chosen = found[-count:]
+        used[chosen] = True
+        return [int(place) * size + self.base for place in chosen]
 
 
 def _buddyinfo(text: str) -> dict[tuple[int, str], list[int]]:
