@@ -6,10 +6,11 @@ What remains of them are their decisions, and that a compaction that fails empti
 from collections.abc import Callable
 
 from allocator import gfp as flags
-from allocator.pages.compaction import Deferral, Suit, suitable
+from allocator.pages.compaction import Deferral
 from allocator.pages.marks import watermark_ok
 from allocator.pages.pcp_free import drain_all
 from allocator.pages.reclaim_protocol import CompactResult, NoReclaim, Priority
+from allocator.pages.suitable import Suit, suitable
 from allocator.pages.walk import Request
 from allocator.pages.zone import Zone
 
