@@ -214,7 +214,10 @@ class Buddy:
         Smaller lists of the type must be empty, as they are when it is their turn.
         """
         each = 1 << (have - order)
-        pfns = self.lists[have][migratetype].pops(-(-count // each))
+        found = self.lists[have][migratetype]
+        if count <= each or found.live == 1:
+            return self._take_from_one(found.pop(), have, min(count, each), order, migratetype)
+        pfns = found.pops(-(-count // each))
         self._unmarks(pfns)
         self.free_pages -= len(pfns) << have
         sizes = np.full(len(pfns), each, dtype=np.int64)
@@ -224,6 +227,13 @@ class Buddy:
             last = int(pfns[-1])
             self._put_back(last + (int(sizes[-1]) << order), last + (1 << have), migratetype)
         return pfns, sizes
+
+    def _take_from_one(self, pfn: int, have: int, count: int, order: int, migratetype: int) -> Runs:
+        """Take the low end of one block that left its list; put the rest back."""
+        self._unmark(pfn)
+        self.free_pages -= 1 << have
+        self._put_back(pfn + (count << order), pfn + (1 << have), migratetype)
+        return np.array([pfn]), np.array([count])
 
     def remove(self, pfn: int, order: int) -> None:
         """Take a given free block out of its list (isolation, claiming)."""
