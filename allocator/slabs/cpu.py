@@ -4,17 +4,25 @@ The loop of `alloc()` is over rounds of phases, that of `_run_locally()` over th
 request uses up; both act on all requests of all rows at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocator import gfp
+from allocator.slabs.burst import Burst
 from allocator.slabs.free import give_back_bulk
-from allocator.slabs.get_partial import after_take, choose_list, next_hop, take
-from allocator.slabs.keep_empty import ListEvent
+from allocator.slabs.get_partial import (
+    Taken,
+    after_take,
+    choose_list,
+    hand_over,
+    next_hop,
+    nothing_taken,
+    take,
+)
 from allocator.slabs.new_slab import in_turns, new_slabs
-from allocator.slabs.node import ListEvents, Origin, apply_events
+from allocator.slabs.node import DEACTIVATE, DRAIN, HEAD, ListEvents, apply_events, asks
 from allocator.slabs.pool import CPU, FREE, NONE
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
@@ -26,6 +34,9 @@ Ints = NDArray[np.int64]
 
 def alloc(state: State, window: Window) -> None:
     """Serve the requests of a window; what they lack in the end could not be had."""
+    if not window.named:
+        _alloc_burst(state, window)
+        return
     _run_locally(state, window, np.arange(len(window.place)))
     phases: tuple[tuple[Stage, Callable[[State, Window, Ints], None]], ...] = (
         (Stage.PUT, _put),
@@ -38,6 +49,24 @@ def alloc(state: State, window: Window) -> None:
             who = window.waiting(stage)
             if len(who):
                 serve(state, window, who)
+
+
+def _alloc_burst(state: State, window: Window) -> None:
+    """Serve a window in which no request names a node."""
+    burst = Burst(state, window)
+    burst.start()
+    while window.stage.any():
+        who = window.waiting(Stage.TAKE)
+        if len(who):
+            burst.use_taken(_visit(state, window, who))
+        who = window.waiting(Stage.ANY)
+        if len(who):
+            burst.use_taken(_visit_any(state, window, who))
+        who = window.waiting(Stage.NEW)
+        if len(who):
+            for now, slabs in _make_slabs(state, window, who):
+                burst.use_new(now, slabs)
+    burst.count()
 
 
 def _run_locally(state: State, window: Window, who: Ints) -> None:
@@ -92,7 +121,7 @@ def _drop_unsuitable(state: State, window: Window, who: Ints) -> Ints:
         place = window.place[full]
         slab = state.cpu.slab[place]
         state.statistics.add(Stat.DEACTIVATE_FULL, window.row[full])
-        state.statistics.update(state.pool.home[slab].astype(np.int64))
+        state.statistics.update(state.pool.home[slab])
         state.note_updates(full, slab, place, 1)
         state.pool.word[slab] = 0
         state.cpu.slab[place] = NONE
@@ -142,7 +171,7 @@ def _count_attempts(state: State, window: Window, who: Ints, slab: Ints, place: 
     """Count attempts to take slab.freelist, each one update of the slab."""
     if state.policy.slowpath_counts == "attempts":
         state.statistics.add(Stat.ALLOC_SLOWPATH, window.row[who])
-    state.statistics.update(state.pool.home[slab].astype(np.int64))
+    state.statistics.update(state.pool.home[slab])
     state.note_updates(who, slab, place, 1)
 
 
@@ -176,7 +205,7 @@ def _pop_partial(state: State, window: Window, who: Ints) -> Ints:
     if policy.freezing == "taken":  # the next pass of the loop takes its freelist: ALLOC_REFILL
         pool.word[slab] = pool.word[slab] & FREE | CPU
         return who
-    state.statistics.update(pool.home[slab].astype(np.int64))
+    state.statistics.update(pool.home[slab])
     state.note_updates(who, slab, place, 1)
     cpu.free[place] = pool.word[slab] & FREE
     pool.word[slab] = CPU
@@ -193,8 +222,8 @@ def _put(state: State, window: Window, who: Ints) -> None:
         slab = window.popped[back]
         window.popped[back] = NONE
         empty = (state.pool.word[slab] & FREE) == state.pool.objects[slab]
-        kind = np.where(empty, ListEvent.ADD_EMPTY, ListEvent.ADD).astype(np.int8)
-        events = events.joined(ListEvents.of(slab, back, back, kind, Origin.DRAIN))
+        put = ListEvents(slab, back, np.zeros_like(back), asks(len(back), DRAIN, empty))
+        events = events.joined(put)
     apply_events(state, events, window.place % state.nr_cpus)
     _run_locally(state, window, who)
 
@@ -203,12 +232,12 @@ def _deactivate(state: State, window: Window, who: Ints) -> ListEvents:
     """Give the CPU's freelist back to its slab, which then goes to its node's list."""
     place = window.place[who]
     slab = state.cpu.slab[place]
-    events = give_back(state, place, slab, who, Origin.DEACTIVATE)
+    events = give_back(state, place, slab, who)
     state.note_updates(who, slab, place, 1)
     return events
 
 
-def give_back(state: State, place: Ints, slab: Ints, time: Ints, origin: Origin) -> ListEvents:
+def give_back(state: State, place: Ints, slab: Ints, time: Ints) -> ListEvents:
     """Return the CPUs' freelists to their slabs; return what those slabs ask (deactivate_slab()).
 
     Parameters
@@ -221,8 +250,6 @@ def give_back(state: State, place: Ints, slab: Ints, time: Ints, origin: Origin)
         (n,) their cpu slabs, each with free objects.
     time
         (n,) order among the events, and number of the request.
-    origin
-        Why.
     """
     cpu, pool = state.cpu, state.pool
     returned = cpu.free[place]
@@ -232,61 +259,75 @@ def give_back(state: State, place: Ints, slab: Ints, time: Ints, origin: Origin)
     state.statistics.add(Stat.DEACTIVATE_REMOTE_FREES, row[remote])
     by_object = state.policy.deactivate_updates == "object"
     times = np.maximum(returned, 1).astype(np.int64) if by_object else 1
-    state.statistics.update(pool.home[slab].astype(np.int64), times)
+    state.statistics.update(pool.home[slab], times)
     pool.word[slab] = freed + returned
     cpu.free[place] = 0
     cpu.slab[place] = NONE
-    kind = np.where(freed + returned == pool.objects[slab], ListEvent.ADD_EMPTY, ListEvent.ADD)
-    return ListEvents.of(slab, time, time, kind.astype(np.int8), origin, head=~remote)
+    ask = asks(len(slab), DEACTIVATE, freed + returned == pool.objects[slab])
+    ask[~remote] |= HEAD
+    return ListEvents(slab, time, np.zeros_like(time), ask)
 
 
 def _take(state: State, window: Window, who: Ints) -> None:
     """Phase TAKE: the list of the wanted or local node."""
-    got = take(state, window, who)
-    window.loaded[who[got]] = True
-    after_take(state, window, who[~got], Stage.ANY, Stage.NEW)
-    _run_locally(state, window, who[got])
+    _use_taken(state, window, _visit(state, window, who))
 
 
 def _take_from_any(state: State, window: Window, who: Ints) -> None:
     """Phase ANY: one other node's list, if it is long enough."""
+    _use_taken(state, window, _visit_any(state, window, who))
+
+
+def _visit(state: State, window: Window, who: Ints) -> Taken:
+    """Visit lists; requests that find nothing go on to other nodes or a new slab."""
+    taken = take(state, window, who)
+    after_take(state, window, taken.missed, Stage.ANY, Stage.NEW)
+    return taken
+
+
+def _visit_any(state: State, window: Window, who: Ints) -> Taken:
+    """Visit the lists of other nodes."""
     visitors, least = next_hop(state, window, who, Stage.NEW)
-    if not len(visitors):
-        return
-    got = take(state, window, visitors, least)
-    served = visitors[got]
-    window.loaded[served] = True
-    _run_locally(state, window, served)
+    return take(state, window, visitors, least) if len(visitors) else nothing_taken(visitors)
+
+
+def _use_taken(state: State, window: Window, taken: Taken) -> None:
+    """Let visitors of a list use what they took."""
+    hand_over(state, window, taken)
+    window.loaded[taken.who] = True
+    _run_locally(state, window, np.sort(taken.who))
 
 
 def _new(state: State, window: Window, who: Ints) -> None:
     """Phase NEW: a new slab; without memory the second pass (6.10), or the end."""
+    served = []
+    for now, slabs in _make_slabs(state, window, who):
+        place = window.place[now]
+        state.statistics.add(Stat.ALLOC_SLAB, window.row[now])
+        state.cpu.slab[place] = slabs
+        state.cpu.free[place] = state.pool.objects[slabs]
+        state.pool.word[slabs] = CPU
+        window.loaded[now] = True
+        served.append(now)
+    _run_locally(state, window, np.sort(np.concatenate(served)))
+
+
+def _make_slabs(state: State, window: Window, who: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield requests and the new slab of each, as many together as may be."""
     place = window.place[who]
     node = state.places.node_of_cpu.reshape(-1)[place]
     flags = window.gfp[who]
     if window.named:
         node = np.where(window.want[who] < 0, node, window.want[who])
         flags = np.where(window.first_pass[who], gfp.KSWAPD_RECLAIM | gfp.THISNODE, flags)
-    served = []
     for turn in in_turns(state, window.row[who], node):
         now = who[turn]
-        cpu = window.place[now] % state.nr_cpus
+        cpu = place[turn] % state.nr_cpus
         slabs = new_slabs(state, window.row[now], cpu, node[turn], flags[turn], now)
-        made = slabs > 0
-        served.append(_use_new_slabs(state, window, now[made], slabs[made]))
-        _without_memory(state, window, now[~made])
-    _run_locally(state, window, np.sort(np.concatenate(served)))
-
-
-def _use_new_slabs(state: State, window: Window, who: Ints, slabs: Ints) -> Ints:
-    """Make new slabs the cpu slabs."""
-    place = window.place[who]
-    state.statistics.add(Stat.ALLOC_SLAB, window.row[who])
-    state.cpu.slab[place] = slabs
-    state.cpu.free[place] = state.pool.objects[slabs]
-    state.pool.word[slabs] = CPU
-    window.loaded[who] = True
-    return who
+        made = slabs.nonzero()[0]
+        if len(made) < len(now):
+            _without_memory(state, window, now[slabs == NONE])
+        yield now[made], slabs[made]
 
 
 def _without_memory(state: State, window: Window, who: Ints) -> None:

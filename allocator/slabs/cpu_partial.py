@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.ranks import group_starts, ragged, ranks_from, stable_order
+from allocator.slabs.ranks import group_lengths, group_starts, ragged, ranks_from, stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 
@@ -50,6 +50,14 @@ class _Pushes:
     held: Ints
     """Slabs on each CPU's list before."""
 
+    def of(self, chosen: NDArray[np.bool_]) -> "_Pushes":
+        """Return the pushes of some of the CPUs."""
+        which = chosen.repeat(self.counts).nonzero()[0]
+        counts = self.counts[chosen]
+        starts = counts.cumsum() - counts
+        place, slab, time = self.place[which], self.slab[which], self.time[which]
+        return _Pushes(place, slab, time, starts, counts, self.cpus[chosen], self.held[chosen])
+
 
 def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Ints) -> Drained:
     """Push slabs on their CPUs' partial lists; too long ones are drained first.
@@ -67,33 +75,43 @@ def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Ints) -> Dr
     objects
         (n,) free objects of the slab at its push.
     """
+    if not len(place):
+        return Drained(place, place, place)
     order = stable_order(place, len(state.row_of))
-    sorted_place = place[order]
-    starts = group_starts(sorted_place)
-    cpus = sorted_place[starts]
-    pushes = _Pushes(
-        place=sorted_place,
-        slab=slab[order],
-        time=time[order],
-        starts=starts,
-        counts=np.diff(starts, append=len(order)),
-        cpus=cpus,
-        held=state.cpu.nr[cpus],
-    )
+    place = place[order]
+    starts = group_starts(place)
+    counts, cpus = group_lengths(starts, len(place)), place[starts]
+    pushes = _Pushes(place, slab[order], time[order], starts, counts, cpus, state.cpu.nr[cpus])
     if state.policy.cpu_partial_counts == "objects":
-        epoch = _epochs_by_objects(state, pushes, objects[order])
-    else:
-        epoch = _epochs_by_slabs(state, pushes)
-    return _settle(state, pushes, epoch)
+        return _settle(state, pushes, _epochs_by_objects(state, pushes, objects[order]))
+    limit = np.maximum(state.rows.cpu_partial_slabs, 1)[state.row_of[cpus]]
+    overflowing = pushes.held + counts > np.maximum(pushes.held, limit)
+    if not overflowing.any():
+        _stack(state, pushes)
+        return Drained(place[:0], place[:0], place[:0])
+    _stack(state, pushes.of(~overflowing))
+    pushes, limit = pushes.of(overflowing), limit[overflowing]
+    return _settle(state, pushes, _epochs_by_slabs(pushes, limit))
 
 
-def _epochs_by_slabs(state: State, pushes: _Pushes) -> Ints:
+def _stack(state: State, pushes: _Pushes) -> None:
+    """Push slabs on lists that are not drained."""
+    cpu, held = state.cpu, pushes.held
+    height = ranks_from(pushes.starts, len(pushes.place)) + held.repeat(pushes.counts)
+    cpu.widen(int(height.max(initial=0)) + 1)
+    cpu.partial[pushes.place * cpu.width + height] = pushes.slab
+    cpu.nr[pushes.cpus] = held + pushes.counts
+
+
+def _epochs_by_slabs(pushes: _Pushes, limit: Ints) -> Ints:
     """From 5.16: drained when head.slabs >= cpu_partial_slabs."""
-    limit = np.maximum(state.rows.cpu_partial_slabs[state.row_of[pushes.cpus]], 1)
     first = np.maximum(pushes.held, limit)  # slabs that the first drain takes
     height = ranks_from(pushes.starts, len(pushes.place))
-    beyond = height + np.repeat(pushes.held - first, pushes.counts)
-    return np.where(beyond < 0, 0, beyond // np.repeat(limit, pushes.counts) + 1)
+    beyond = height + (pushes.held - first).repeat(pushes.counts)
+    later = (beyond >= 0).nonzero()[0]
+    epoch = np.zeros_like(beyond)
+    epoch[later] = beyond[later] // limit.repeat(pushes.counts)[later] + 1
+    return epoch
 
 
 def _epochs_by_objects(state: State, pushes: _Pushes, objects: Ints) -> Ints:
@@ -124,17 +142,17 @@ def _settle(state: State, pushes: _Pushes, epoch: Ints) -> Drained:
     new = np.ones(size, dtype=bool)
     new[1:] = (pushes.place[1:] != pushes.place[:-1]) | (epoch[1:] != epoch[:-1])
     opening = new.nonzero()[0]  # first push of each epoch of each CPU
-    length = np.diff(opening, append=size)
-    below = np.where(epoch == 0, np.repeat(pushes.held, pushes.counts), 0)
+    length = group_lengths(opening, size)
+    below = np.where(epoch == 0, pushes.held.repeat(pushes.counts), 0)
     height = ranks_from(opening, size) + below
     drained = Drained(height[:0], height[:0], height[:0])
     overflowing = (epoch[last] > 0).nonzero()[0]
     final = np.ones(size, dtype=bool)
     if len(overflowing):
-        final = epoch == np.repeat(epoch[last], pushes.counts)
-        closing = np.repeat(opening + length, length)
+        final = epoch == epoch[last].repeat(pushes.counts)
+        closing = (opening + length).repeat(length)
         out = (~final).nonzero()[0]
-        total = np.repeat(length, length)[out] + below[out]
+        total = length.repeat(length)[out] + below[out]
         drained = Drained(pushes.slab[out], pushes.time[closing[out]], total - 1 - height[out])
         first = pushes.starts[overflowing]
         pushed_before = np.where(epoch[first] == 0, closing[first] - first, 0)
@@ -166,5 +184,5 @@ def _held_before(state: State, pushes: _Pushes, overflowing: Ints, pushed_before
     slots = ragged(pushes.cpus[overflowing] * state.cpu.width, held)
     time = pushes.time[pushes.starts[overflowing] + pushed_before]
     turn = ragged(pushed_before, held)
-    above = np.repeat(pushed_before * 2 + held - 1, held)
-    return Drained(state.cpu.partial[slots], np.repeat(time, held), above - turn)
+    above = (pushed_before * 2 + held - 1).repeat(held)
+    return Drained(state.cpu.partial[slots], time.repeat(held), above - turn)

@@ -22,7 +22,7 @@ def destroy(state: State, rows: Ints) -> None:
     """
     pool = state.pool
     slabs = pool.objects[: pool.used].nonzero()[0]
-    row = state.row_of_list(pool.home[slabs].astype(np.int64))
+    row = state.row_of_list(pool.home[slabs])
     theirs = np.isin(row, rows)
     slabs, row = slabs[theirs], row[theirs]
     state.lists.remove(slabs[(pool.word[slabs] & LISTED) != 0])

@@ -8,7 +8,7 @@ from allocator.slabs.get_partial import after_take, next_hop
 from allocator.slabs.new_slab import in_turns, new_slabs
 from allocator.slabs.node import add_partial
 from allocator.slabs.pool import FREE
-from allocator.slabs.ranks import group_starts, stable_order
+from allocator.slabs.ranks import group_lengths, group_starts, stable_order
 from allocator.slabs.sheaf_window import SheafWindow
 from allocator.slabs.state import NO_LIST, State
 from allocator.slabs.statistics import Stat
@@ -130,7 +130,7 @@ def _pop_objects(state: State, window: SheafWindow, who: Ints, wanted: Ints, lea
     order = stable_order(window.search[who], len(state.nr_slabs))
     lists, asked = window.search[who][order], wanted[order]
     starts = group_starts(lists)
-    counts = np.diff(starts, append=len(lists))
+    counts = group_lengths(starts, len(lists))
     which = lists[starts]
     slabs, seen = state.lists.peek(which, np.add.reduceat(asked, starts))
     free = (state.pool.word[slabs] & FREE).astype(np.int64)
@@ -171,7 +171,7 @@ def _use(
     window.emit_objects(by, objects)
     np.add.at(statistics.list_locks, lists, got)
     np.add.at(statistics.list_units, lists, got)
-    statistics.update(pool.home[slabs[some]].astype(np.int64), used[some])
+    statistics.update(pool.home[slabs[some]], used[some])
     full = used == free
     of_list = np.repeat(np.arange(len(seen)), seen)
     state.lists.take(lists[starts], np.bincount(of_list[full], minlength=len(seen)))

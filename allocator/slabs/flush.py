@@ -4,8 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.slabs.cpu import give_back
-from allocator.slabs.keep_empty import ListEvent
-from allocator.slabs.node import ListEvents, Origin, apply_events
+from allocator.slabs.node import DRAIN, ListEvents, apply_events, asks
 from allocator.slabs.pool import FREE, NONE
 from allocator.slabs.ranks import ragged, ranks_from
 from allocator.slabs.state import State
@@ -39,12 +38,12 @@ def _deactivate(state: State, places: Ints, turn: Ints) -> ListEvents:
     statistics.add(Stat.CPUSLAB_FLUSH, row)
     full = (cpu.free[places] == 0) & ((pool.word[slab] & FREE) == 0)
     statistics.add(Stat.DEACTIVATE_FULL, row[full])
-    statistics.update(pool.home[slab[full]].astype(np.int64))
+    statistics.update(pool.home[slab[full]])
     pool.word[slab[full]] = 0
     cpu.slab[places[full]] = NONE
     state.note_updates(2 * turn, slab, places, 1)
     left = ~full
-    return give_back(state, places[left], slab[left], 2 * turn[left], Origin.DEACTIVATE)
+    return give_back(state, places[left], slab[left], 2 * turn[left])
 
 
 def _unfreeze(state: State, places: Ints, turn: Ints) -> ListEvents:
@@ -58,8 +57,8 @@ def _unfreeze(state: State, places: Ints, turn: Ints) -> ListEvents:
     below = ranks_from(np.cumsum(counts) - counts, len(slab))
     pool.word[slab] &= FREE
     if state.policy.freezing == "taken":
-        state.statistics.update(pool.home[slab].astype(np.int64))
+        state.statistics.update(pool.home[slab])
         state.note_updates(time, slab, np.repeat(places, counts), 1)
-    kind = np.where(pool.word[slab] == pool.objects[slab], ListEvent.ADD_EMPTY, ListEvent.ADD)
     from_top = np.repeat(counts, counts) - 1 - below
-    return ListEvents.of(slab, time, time, kind.astype(np.int8), Origin.DRAIN, turn=from_top)
+    ask = asks(len(slab), DRAIN, pool.word[slab] == pool.objects[slab])
+    return ListEvents(slab, time, from_top, ask)

@@ -14,14 +14,17 @@ from numpy.typing import NDArray
 
 from allocator.slabs.bulk import detached_freelists
 from allocator.slabs.cpu_partial import Drained, push
-from allocator.slabs.keep_empty import ListEvent
-from allocator.slabs.node import ListEvents, Origin, apply_events
+from allocator.slabs.keep_empty import ADD, REMOVE_EMPTY
+from allocator.slabs.node import DRAIN, ListEvents, apply_events, asks
 from allocator.slabs.pool import CPU, FREE, LISTED, LOST, PARTIAL
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Window
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.int32]
+
+_LOW = (1 << 32) - 1  # two counts of a run are summed as one number
 
 
 @dataclass(slots=True, eq=False)
@@ -30,18 +33,16 @@ class Frees:
 
     place: Ints
     """CPU that frees (row * cpus + cpu)."""
-    row: Ints
-    """Row of the CPU."""
     slab: Ints
     """Slab that the objects go back to."""
-    count: NDArray[np.int32]
+    count: Words
     """Objects."""
     at_once: bool
     """The objects of an entry are one detached freelist, not freed one by one."""
-    before: NDArray[np.int32]
+    before: Words
     """Word of the slab before this free."""
     again: Ints
-    """Entries whose slab has several entries in this call."""
+    """Entries whose slab has several entries in this call, ascending."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +50,7 @@ class Late:
     """Objects that come back to slabs which a drain of the same call has put on a node list."""
 
     entry: Ints
-    """Entries with such objects, ascending."""
+    """Entries with such objects."""
     amount: Ints
     """Objects of each that come after the drain."""
 
@@ -77,10 +78,10 @@ def free(
     """
     if not len(place):
         return
-    counts = count.astype(np.int32)
+    counts = count.astype(np.int32, copy=False)
     before, again = _change_words(state, slab, counts)
-    frees = Frees(place, state.row_of[place], slab, counts, at_once, before, again)
-    slow = _fast_path(state, frees)
+    frees = Frees(place, slab, counts, at_once, before, again)
+    own = _fast_path(state, frees)
     full = (before == 0).nonzero()[0]
     late = NOTHING
     if not state.has_cpu_partial:
@@ -89,7 +90,7 @@ def free(
         drained = _push_full_slabs(state, frees, full)
         late = _frees_after_drain(state, frees, drained)
         events = _put_drained(state, frees, drained, late)
-    _count_slow(state, frees, slow, late)
+    _count_slow(state, frees, own, late)
     events = events.joined(_emptied(state, frees, late))
     apply_events(state, events, place % state.nr_cpus)
 
@@ -103,9 +104,7 @@ def give_back_bulk(state: State, window: Window, who: Ints) -> None:
         free(state, window.place[lists.request], lists.slab, lists.count, at_once=True)
 
 
-def _change_words(
-    state: State, slab: Ints, count: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], Ints]:
+def _change_words(state: State, slab: Ints, count: Words) -> tuple[Words, Ints]:
     """Add the objects to the slabs' freelists; slabs found full get the place they are put in.
 
     Returns
@@ -120,68 +119,67 @@ def _change_words(
     tag[slab[::-1]] = index[::-1]
     first = tag[slab]
     later = (first != index).nonzero()[0]
+    before = word[slab]
+    added = before + count
+    added += (before == 0) * new_place
     if not len(later):
-        before = word[slab]
-        word[slab] = before + count + (before == 0) * new_place
+        word[slab] = added
         return before, later
-    again = np.unique(np.concatenate((first[later], later)))
-    before = np.empty(len(slab), dtype=np.int32)
+    repeated = np.zeros(len(slab), dtype=bool)
+    repeated[first[later]] = True
+    repeated[later] = True
+    again = repeated.nonzero()[0]
     now = (first == index).nonzero()[0]
-    while True:
-        slabs = slab[now]
-        words = word[slabs]
-        before[now] = words
-        word[slabs] = words + count[now] + (words == 0) * new_place
-        if not len(later):
-            break
+    word[slab[now]] = added[now]
+    while len(later):
         slabs = slab[later]
         tag[slabs[::-1]] = later[::-1]
         is_next = tag[slabs] == later
         now, later = later[is_next], later[~is_next]
+        slabs = slab[now]
+        words = word[slabs]
+        before[now] = words
+        word[slabs] = words + count[now]
     tag[slab[again]] = again  # the last entry of each slab
     return before, again
 
 
-def _fast_path(state: State, frees: Frees) -> Ints | None:
-    """Give objects of a CPU's own cpu slab to its freelist instead; return the other entries."""
+def _fast_path(state: State, frees: Frees) -> Ints:
+    """Give objects of a CPU's own cpu slab to its freelist instead; return those entries."""
     cpu = state.cpu
     on_cpu = (frees.before & CPU).nonzero()[0]
-    own = on_cpu[cpu.slab[frees.place[on_cpu]] == frees.slab[on_cpu]]
-    if not len(own):
-        return None
-    count = frees.count[own]
-    np.subtract.at(state.pool.word, frees.slab[own], count)
-    np.add.at(cpu.free, frees.place[own], count)
-    times: Ints | int = count.astype(np.int64)
-    if frees.at_once and not state.policy.bulk_counts_fastpath:
-        times = 1
-    state.statistics.add(Stat.FREE_FASTPATH, frees.row[own], times)
-    slow = np.ones(len(frees.slab), dtype=bool)
-    slow[own] = False
-    return slow.nonzero()[0]
+    own: Ints = on_cpu[cpu.slab[frees.place[on_cpu]] == frees.slab[on_cpu]]
+    if len(own):
+        count, place = frees.count[own], frees.place[own]
+        np.subtract.at(state.pool.word, frees.slab[own], count)
+        np.add.at(cpu.free, place, count)
+        times: Ints | int = count.astype(np.int64)
+        if frees.at_once and not state.policy.bulk_counts_fastpath:
+            times = 1
+        state.statistics.add(Stat.FREE_FASTPATH, state.row_of[place], times)
+    return own
 
 
 def _list_full_slabs(state: State, frees: Frees, full: Ints) -> ListEvents:
     """CPU_PARTIAL=n: the first free to a full slab puts it on its node's list."""
+    slab = frees.slab[full]
     first = frees.count[full] if frees.at_once else np.ones(len(full), dtype=np.int32)
-    empty = first == state.pool.objects[frees.slab[full]]
-    kind = np.where(empty, ListEvent.ADD_EMPTY, ListEvent.ADD).astype(np.int8)
-    return ListEvents.of(frees.slab[full], full, full, kind, Origin.FREE)
+    ask = asks(len(full), ADD, first == state.pool.objects[slab])
+    return ListEvents(slab, full, np.zeros_like(full), ask)
 
 
 def _push_full_slabs(state: State, frees: Frees, full: Ints) -> Drained:
     """CPU_PARTIAL=y: the first free to a full slab puts it on the freeing CPU's partial list."""
-    place, slab, row = frees.place[full], frees.slab[full], frees.row[full]
+    place, slab = frees.place[full], frees.slab[full]
+    row = state.row_of[place]
     state.statistics.add(Stat.CPU_PARTIAL_FREE, row)
     objects = frees.count[full].astype(np.int64) if frees.at_once else np.ones_like(full)
-    alone = np.zeros(len(full), dtype=bool)
-    if state.policy.cpu_partial_zero_drains:
-        alone = state.rows.cpu_partial[row] == 0  # goes on to the node's list at once
+    if not state.policy.cpu_partial_zero_drains:
+        return push(state, place, slab, full, objects)
+    alone = state.rows.cpu_partial[row] == 0  # goes on to the node's list at once
     drained = Drained(slab[alone], full[alone], np.zeros(int(alone.sum()), dtype=np.int64))
     kept = ~alone
-    if kept.any():
-        drained = drained.joined(push(state, place[kept], slab[kept], full[kept], objects[kept]))
-    return drained
+    return drained.joined(push(state, place[kept], slab[kept], full[kept], objects[kept]))
 
 
 def _frees_after_drain(state: State, frees: Frees, drained: Drained) -> Late:
@@ -191,16 +189,19 @@ def _frees_after_drain(state: State, frees: Frees, drained: Drained) -> Late:
     size = len(state.pool.word)
     slab, time = drained.slab, drained.time
     last = np.minimum(state.tag(size)[slab], len(frees.slab) - 1)
-    last = last[(frees.slab[last] == slab) & (last > time)]
-    after = state.scratch(size)
-    after[slab] = time + 1
-    since = after[frees.slab[frees.again]]
-    several = frees.again[(since > 0) & (frees.again >= since)]
-    after[slab] = 0
-    entry = np.unique(np.concatenate((last, several)))
+    last = last[((frees.slab[last] == slab) & (last > time)).nonzero()[0]]
+    late = np.zeros(len(frees.slab), dtype=bool)
+    late[last] = True
+    if len(frees.again):
+        after = state.scratch(size)
+        after[slab] = time + 1
+        since = after[frees.slab[frees.again]]
+        late[frees.again[((since > 0) & (frees.again >= since)).nonzero()[0]]] = True
+        after[slab] = 0
+    entry = late.nonzero()[0]
     amount = frees.count[entry].astype(np.int64)
-    if not frees.at_once:  # the rest of a run whose first object was put on the node's list
-        own = time[(frees.slab[time] == slab) & (frees.count[time] > 1)]
+    if state.policy.cpu_partial_zero_drains and not frees.at_once:
+        own = time[(frees.slab[time] == slab) & (frees.count[time] > 1)]  # the rest of its run
         entry = np.concatenate((own, entry))
         amount = np.concatenate((frees.count[own] - 1, amount))
     return Late(entry, amount)
@@ -213,46 +214,53 @@ def _put_drained(state: State, frees: Frees, drained: Drained, late: Late) -> Li
     and the last of them may empty it there.
     """
     pool, slab, time = state.pool, drained.slab, drained.time
+    if state.policy.freezing == "taken":
+        state.statistics.update(pool.home[slab])
+    free_now, objects = pool.word[slab] & FREE, pool.objects[slab]
+    if not len(late.entry):
+        return ListEvents(slab, time, drained.turn, asks(len(slab), DRAIN, free_now == objects))
     after = state.scratch(len(pool.word))
     np.add.at(after, frees.slab[late.entry], late.amount)
     later = after[slab]
     after[slab] = 0
-    objects = pool.objects[slab]
-    free_now = pool.word[slab] & FREE
-    kind = np.where(free_now - later == objects, ListEvent.ADD_EMPTY, ListEvent.ADD)
-    events = ListEvents.of(slab, time, time, kind.astype(np.int8), Origin.DRAIN, turn=drained.turn)
-    if state.policy.freezing == "taken":
-        state.statistics.update(pool.home[slab].astype(np.int64))
-    emptied = slab[(later > 0) & (free_now == objects)]
+    ask = asks(len(slab), DRAIN, free_now - later == objects)
+    events = ListEvents(slab, time, drained.turn, ask)
+    emptied = slab[((later > 0) & (free_now == objects)).nonzero()[0]]
     last = state.tag(len(pool.word))[emptied]
-    return events.joined(
-        ListEvents.of(emptied, last, last, ListEvent.REMOVE_EMPTY, Origin.FREE, turn=1)
-    )
+    return events.joined(_removals(emptied, last))
 
 
-def _count_slow(state: State, frees: Frees, slow: Ints | None, late: Late) -> None:
+def _removals(slab: Ints, entry: Ints) -> ListEvents:
+    """Return what listed slabs ask that a free has emptied."""
+    return ListEvents(slab, entry, np.ones_like(entry), asks(len(slab), REMOVE_EMPTY))
+
+
+def _count_slow(state: State, frees: Frees, own: Ints, late: Late) -> None:
     """Count slow frees, the updates they make, and those that find their slab frozen.
 
     Until 6.7 the objects after the first of a run that finds a full slab meet it frozen.
     """
     statistics, policy = state.statistics, state.policy
-    row, before, slab = frees.row, frees.before, frees.slab
-    count = frees.count.astype(np.int64)
-    if slow is not None:
-        row, before, slab, count = row[slow], before[slow], slab[slow], count[slow]
-    times: Ints = np.ones_like(count) if frees.at_once else count
+    before, slab = frees.before, frees.slab
+    times = np.ones(len(slab), dtype=np.int64) if frees.at_once else frees.count.astype(np.int64)
+    times[own] = 0
+    taken = policy.freezing == "taken" and state.has_cpu_partial
+    frozen = ((before & (CPU | PARTIAL if taken else CPU)) != 0) * times
+    if taken:
+        frozen += (before == 0) * (times - 1)
+        frozen[late.entry] -= np.minimum(late.amount, 1) if frees.at_once else late.amount
+    frozen <<= 32
+    frozen += times
+    both = np.zeros(len(statistics.slab_updates), dtype=np.int64)
+    np.add.at(both, state.pool.home[slab], frozen)
+    updates = both & _LOW
+    statistics.slab_updates += updates
+    statistics.stats[Stat.FREE_FROZEN] += (both >> 32).reshape(-1, state.nr_nodes).sum(axis=1)
     if policy.generation == "cpu_slabs":  # 7.x counts what users free, not what sheaves flush
-        statistics.add(Stat.FREE_SLOWPATH, row, times)
-    statistics.update(state.pool.home[slab].astype(np.int64), times)
-    frozen_places = CPU | PARTIAL if policy.freezing == "taken" else CPU
-    frozen = times * ((before & frozen_places) != 0)
-    if policy.freezing == "taken" and state.has_cpu_partial:
-        frozen += (times - 1) * (before == 0)
-        lost = np.minimum(late.amount, 1) if frees.at_once else late.amount
-        statistics.add(Stat.FREE_FROZEN, frees.row[late.entry], -lost)
-    statistics.add(Stat.FREE_FROZEN, row, frozen)
-    request = np.arange(len(frees.slab)) if slow is None else slow
-    state.note_updates(request, slab, frees.place[request], times)
+        statistics.stats[Stat.FREE_SLOWPATH] += updates.reshape(-1, state.nr_nodes).sum(axis=1)
+    if state.events.record:
+        slow = times.nonzero()[0]
+        state.note_updates(slow, slab[slow], frees.place[slow], times[slow])
 
 
 def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
@@ -261,23 +269,20 @@ def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
     A slab on a cpu partial list that becomes empty costs a list_lock from 6.8 on, as it is not
     frozen; so does a lost one. Nothing more happens to them.
     """
-    pool, policy = state.pool, state.policy
-    before = frees.before
-    wanted = LISTED | LOST | (PARTIAL if policy.freezing == "delayed" else 0)
-    maybe = (before & wanted) != 0
-    rest_of_run = (before == 0) & (frees.count > 1) & (not frees.at_once)
-    if not state.has_cpu_partial:  # listed by this free or an earlier one of this call
-        maybe |= (before > 0) & (before <= FREE) | rest_of_run
-    elif policy.freezing == "delayed":
-        maybe |= rest_of_run
+    pool, before, delayed = state.pool, frees.before, state.policy.freezing == "delayed"
+    maybe = (before & (LISTED | LOST | (PARTIAL if delayed else 0))) != 0
+    if delayed or not state.has_cpu_partial:
+        if not state.has_cpu_partial:  # listed by an earlier free of this call
+            maybe |= (before > 0) & (before <= FREE)
+        if not frees.at_once:  # put in its place by the first object of this run
+            maybe |= (before == 0) & (frees.count > 1)
     maybe[late.entry] = False
     entry = maybe.nonzero()[0]
-    slab = frees.slab[entry]
-    emptied = (before[entry] & FREE) + frees.count[entry] == pool.objects[slab]
-    entry, slab = entry[emptied], slab[emptied]
-    flags = before[entry] & (LISTED | LOST)
-    listed = flags == LISTED if state.has_cpu_partial else flags != LOST
-    unlisted = entry[~listed]
-    state.lock_only(unlisted, frees.slab[unlisted])
-    entry = entry[listed]
-    return ListEvents.of(slab[listed], entry, entry, ListEvent.REMOVE_EMPTY, Origin.FREE, turn=1)
+    slab, word = frees.slab[entry], before[entry]
+    emptied = ((word & FREE) + frees.count[entry] == pool.objects[slab]).nonzero()[0]
+    entry, slab, word = entry[emptied], slab[emptied], word[emptied] & (LISTED | LOST)
+    listed = word == LISTED if state.has_cpu_partial else word != LOST
+    unlisted = (~listed).nonzero()[0]
+    state.lock_only(entry[unlisted], slab[unlisted])
+    listed = listed.nonzero()[0]
+    return _removals(slab[listed], entry[listed])

@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.slabs.pool import CPU, FREE, LOST, PARTIAL
-from allocator.slabs.ranks import group_starts, ragged, ranks_from, stable_order
+from allocator.slabs.ranks import group_lengths, group_starts, ragged, ranks_from, stable_order
 from allocator.slabs.state import NO_LIST, State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Stage, Window
 
 Ints = NDArray[np.int64]
+
+_ALLOC_FROM_PARTIAL, _CPU_PARTIAL_NODE = Stat.ALLOC_FROM_PARTIAL, Stat.CPU_PARTIAL_NODE
 
 
 @dataclass(slots=True, eq=False)
@@ -26,11 +28,27 @@ class _Visits:
     """First visit of each list."""
     counts: Ints
     """Visits of each list."""
-    least: Ints
-    """Length that the list must exceed."""
+    least: Ints | None
+    """Length that the list must exceed; None: 0."""
 
 
-def take(state: State, window: Window, who: Ints, least: Ints | None = None) -> NDArray[np.bool_]:
+@dataclass(slots=True, eq=False)
+class Taken:
+    """Slabs that visitors took off node lists, and that still have no place."""
+
+    who: Ints
+    """(visitor,) requests that got slabs, by list and then in order."""
+    lists: Ints
+    """(visitor,) list that each visited."""
+    share: Ints
+    """(visitor,) slabs that each took."""
+    slabs: Ints
+    """(share.sum(),) the slabs, those of the first visitor in list order, then the next's..."""
+    missed: Ints
+    """Requests that got nothing, ascending."""
+
+
+def take(state: State, window: Window, who: Ints, least: Ints | None = None) -> Taken:
     """Visit the lists `window.search` once each, in order (get_partial_node()).
 
     Parameters
@@ -38,36 +56,37 @@ def take(state: State, window: Window, who: Ints, least: Ints | None = None) -> 
     state
         The batch.
     window
-        The requests; those served get a cpu slab and perhaps a partial list.
+        The requests.
     who
         (n,) requests that visit, ascending.
     least
         (n,) the visit is made only while the list is longer; default 0.
-
-    Returns
-    -------
-    NDArray
-        (n,) whether the visitor got something.
     """
     lists = window.search[who]
     order = stable_order(lists, len(state.nr_slabs))
-    lists = lists[order]
+    lists, visitors = lists[order], who[order]
     starts = group_starts(lists)
-    counts = np.diff(starts, append=len(lists))
-    limit = np.zeros(len(who), dtype=np.int64) if least is None else least[order]
-    visits = _Visits(who[order], lists, starts, counts, limit)
+    counts = group_lengths(starts, len(lists))
+    limit = None if least is None else least[order]
+    visits = _Visits(visitors, lists, starts, counts, limit)
     if state.policy.partial_refill == "half_objects" and state.policy.config_cpu_partial:
-        share = _shares_by_objects(state, visits, window.row[visits.who])
+        share = _shares_by_objects(state, visits, window.row[visitors])
     else:
-        share = _shares_by_slabs(state, visits, window.row[visits.who])
+        share = _shares_by_slabs(state, visits, window.row[visitors])
     slabs, _ = state.lists.take(lists[starts], np.add.reduceat(share, starts))
-    got = share > 0
-    served = got.nonzero()[0]
-    if len(served):
-        _hand_over(state, window, visits.who[served], lists[served], share[served], slabs)
-    success = np.empty(len(who), dtype=bool)
-    success[order] = got
-    return success
+    got = share.nonzero()[0]
+    if len(got) == len(who):
+        return Taken(visitors, lists, share, slabs, who[:0])
+    missed = visitors[share == 0]
+    missed.sort()
+    taken = Taken(visitors[got], lists[got], share[got], slabs, missed)
+    return taken
+
+
+def nothing_taken(missed: Ints) -> Taken:
+    """Return what visitors took that found nothing."""
+    none = missed[:0]
+    return Taken(none, none, none, none, missed)
 
 
 def slabs_per_visit(state: State, row: Ints) -> Ints:
@@ -75,19 +94,20 @@ def slabs_per_visit(state: State, row: Ints) -> Ints:
     policy = state.policy
     if not policy.config_cpu_partial:
         return np.full(len(row), 2 if policy.partial_refill == "rfc_leak" else 1)
-    limit = state.rows.cpu_partial_slabs[row]
-    extra = limit // 2 + 1
+    limit = state.rows.cpu_partial_slabs
+    most = limit // 2 + 2
     if policy.partial_refill == "half_slabs_or_first":
-        extra = np.where(limit == 0, 0, extra)
-    return 1 + extra
+        most[limit == 0] = 1
+    return most[row]
 
 
 def _shares_by_slabs(state: State, visits: _Visits, row: Ints) -> Ints:
     """Return how many slabs each visitor takes where a number of slabs ends the walk."""
-    length = np.repeat(state.lists.nr_partial[visits.lists[visits.starts]], visits.counts)
+    length = state.lists.nr_partial[visits.lists]
     most = slabs_per_visit(state, row)
     left = length - ranks_from(visits.starts, len(visits.lists)) * most
-    return np.where(left > visits.least, np.clip(left, 0, most), 0)
+    share = np.maximum(np.minimum(left, most), 0)
+    return share if visits.least is None else share * (left > visits.least)
 
 
 def _shares_by_objects(state: State, visits: _Visits, row: Ints) -> Ints:
@@ -106,44 +126,50 @@ def _shares_by_objects(state: State, visits: _Visits, row: Ints) -> Ints:
         visitor = visits.starts[who] + depth
         stop = np.searchsorted(total, total[at[who]] + half[visitor], side="right")
         taken = np.minimum(stop, end[who]) - at[who]
-        taken = np.where(length[who] > visits.least[visitor], taken, 0)
+        if visits.least is not None:
+            taken *= length[who] > visits.least[visitor]
         share[visitor] = taken
         at[who] += taken
         length[who] -= taken
     return share
 
 
-def _hand_over(
-    state: State, window: Window, who: Ints, lists: Ints, share: Ints, slabs: Ints
-) -> None:
+def hand_over(state: State, window: Window, taken: Taken) -> None:
     """Make the first slab of each visitor its cpu slab, the others its partial list."""
-    cpu, pool, policy = state.cpu, state.pool, state.policy
-    statistics = state.statistics
-    place, row = window.place[who], window.row[who]
-    ends = np.cumsum(share)
-    first = ends - share
-    statistics.lock(lists, share)
-    state.events.lock(who, lists, share)
-    statistics.add(Stat.ALLOC_FROM_PARTIAL, row)
-    statistics.add(Stat.CPU_PARTIAL_NODE, row, share - 1)
-    statistics.update(lists, share if policy.freezing == "taken" else 1)
-    extra = np.ones(len(slabs), dtype=bool)
+    cpu, pool = state.cpu, state.pool
+    count_taken(state, window, taken)
+    place = window.place[taken.who]
+    first = taken.share.cumsum() - taken.share
+    extra = np.ones(len(taken.slabs), dtype=bool)
     extra[first] = False
-    rest = slabs[extra]
-    updated = slabs if policy.freezing == "taken" else slabs[first]
-    by = np.repeat(who, share) if policy.freezing == "taken" else who
-    state.note_updates(by, updated, window.place[by], 1)
-    if policy.config_cpu_partial:
-        _stack(state, place, share - 1, rest)
+    rest = taken.slabs[extra]
+    if state.policy.config_cpu_partial:
+        stack(state, place, taken.share - 1, rest)
     else:
         pool.word[rest] = pool.word[rest] & FREE | LOST
-    chosen = slabs[first]
+    chosen = taken.slabs[first]
     cpu.slab[place] = chosen
     cpu.free[place] = pool.word[chosen] & FREE
     pool.word[chosen] = CPU
 
 
-def _stack(state: State, place: Ints, counts: Ints, slabs: Ints) -> None:
+def count_taken(state: State, window: Window, taken: Taken) -> None:
+    """Count visits that got something."""
+    statistics, share = state.statistics, taken.share
+    freezes = state.policy.freezing == "taken"  # each slab is updated under the lock
+    row = window.row[taken.who]
+    statistics.lock(taken.lists, share)
+    statistics.add(_ALLOC_FROM_PARTIAL, row)
+    statistics.add(_CPU_PARTIAL_NODE, row, share - 1)
+    statistics.update(taken.lists, share if freezes else 1)
+    if state.events.record and len(share):
+        state.events.lock(taken.who, taken.lists, share)
+        by = taken.who.repeat(share) if freezes else taken.who
+        slabs = taken.slabs if freezes else taken.slabs[share.cumsum() - share]
+        state.note_updates(by, slabs, window.place[by], 1)
+
+
+def stack(state: State, place: Ints, counts: Ints, slabs: Ints) -> None:
     """Push slabs on the empty partial lists of CPUs; no drain."""
     cpu, pool = state.cpu, state.pool
     cpu.widen(int(counts.max(initial=0)))

@@ -6,60 +6,59 @@ events of a list are therefore decided in order: guess all, sum up, correct, unt
 Every round settles at least the first wrong guess of each list; two or three rounds are usual.
 """
 
-from enum import IntEnum
-
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
+Asks = NDArray[np.int8]
 
-class ListEvent(IntEnum):
-    """What one event asks of a node list."""
+ADD = 0
+"""A slab is added to its list."""
+EMPTY = 1
+"""The slab is empty: it is discarded instead if the list is long enough."""
+REMOVE_EMPTY = 3
+"""A listed slab became empty: it is removed and discarded, or stays if the list is short."""
 
-    ADD = 0
-    """A slab with objects in use is added."""
-    ADD_EMPTY = 1
-    """An empty slab is added, or discarded if the list is long enough."""
-    REMOVE_EMPTY = 2
-    """A listed slab became empty: it is removed and discarded, or stays if the list is short."""
+_KIND = 3  # mask of the above
 
 
-def decide(
-    kind: NDArray[np.int8],
-    start: NDArray[np.int64],
-    nr_partial: NDArray[np.int64],
-    threshold: NDArray[np.int64],
-) -> NDArray[np.bool_]:
+def decide(ask: Asks, starts: Ints, nr_partial: Ints, threshold: Ints) -> NDArray[np.bool_]:
     """Decide events that are sorted by list and, within a list, by time.
 
     Parameters
     ----------
-    kind
-        (event,) `ListEvent`.
-    start
-        (event,) index of the first event of the same list.
+    ask
+        (event,) what is asked: ADD, EMPTY or REMOVE_EMPTY in the low bits.
+    starts
+        (list,) first event of each list.
     nr_partial
-        (event,) length of the event's list before the first of its events.
+        (list,) length of each list before the first of its events.
     threshold
-        (event,) nr_partial from which on empty slabs are discarded.
+        (list,) nr_partial from which on empty slabs are discarded.
 
     Returns
     -------
     NDArray
         (event,) whether it changes the list: the slab is added, or removed.
     """
-    happens = np.ones(len(kind), dtype=bool)
-    removal = kind == ListEvent.REMOVE_EMPTY
-    asking = (kind != ListEvent.ADD).nonzero()[0]
+    happens = np.ones(len(ask), dtype=bool)
+    asking = (ask & EMPTY).nonzero()[0]
     if not len(asking):
         return happens
-    step = np.where(removal, -1, 1)
-    wants_long = removal[asking]
-    happens[asking] = (nr_partial[asking] >= threshold[asking]) == wants_long
+    owner = starts.searchsorted(asking, side="right") - 1
+    wants_long = (ask[asking] & _KIND) == REMOVE_EMPTY
+    limit, start = threshold[owner], starts[owner]
+    length = nr_partial[owner]
+    happens[asking] = decided = (length >= limit) == wants_long
+    removal = asking[wants_long]
     while True:
-        change = step * happens
-        before = np.cumsum(change) - change
-        now = nr_partial[asking] + before[asking] - before[start[asking]]
-        decided = (now >= threshold[asking]) == wants_long
-        if np.array_equal(decided, happens[asking]):
+        before = np.empty(len(ask) + 1, dtype=np.int64)
+        before[0] = 0
+        change = happens.astype(np.int8)
+        change[removal] *= -1
+        change.cumsum(out=before[1:])
+        now = length + before[asking] - before[start]
+        again = (now >= limit) == wants_long
+        if (again == decided).all():
             return happens
-        happens[asking] = decided
+        happens[asking] = decided = again

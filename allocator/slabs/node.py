@@ -1,93 +1,64 @@
 """Slabs that come to a node list or leave it because they became empty (slub.md 5.2, 5.5)."""
 
-from dataclasses import dataclass, fields
-from enum import IntEnum
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.keep_empty import ListEvent, decide
-from allocator.slabs.ranks import group_starts, stable_order
+from allocator.slabs.keep_empty import EMPTY, REMOVE_EMPTY, Asks, decide
+from allocator.slabs.ranks import group_lengths, group_starts, stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 
 Ints = NDArray[np.int64]
 
+DRAIN = 4
+"""Asked by a cpu partial list that is put on the node lists: list_lock is kept while the next slab
+is of the same node. Otherwise __slab_free() asks, under list_lock for this slab alone."""
+DEACTIVATE = 8
+"""Asked by deactivate_slab(): an empty slab that is discarded needs no list_lock."""
+HEAD = 16
+"""The slab is added at the head, not the tail."""
 
-class Origin(IntEnum):
-    """Which rule asks."""
-
-    FREE = 0
-    """__slab_free(): list_lock is held for this slab alone."""
-    DRAIN = 1
-    """A cpu partial list is put on the node lists; list_lock is kept while the node is the same."""
-    DEACTIVATE = 2
-    """deactivate_slab(): an empty slab that is discarded needs no list_lock."""
-    FLUSH = 3
-    """As DEACTIVATE, by flush_all(); its slab may be full, then nothing is asked."""
+_REMOVE = REMOVE_EMPTY & ~EMPTY
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class ListEvents:
     """What slabs ask of their node lists, (event,) each, in any order of slabs."""
 
     slab: Ints
     """Slab concerned."""
     time: Ints
-    """When: events of one list happen in this order."""
-    request: Ints
-    """Request that causes it."""
-    kind: NDArray[np.int8]
-    """`ListEvent`."""
-    origin: NDArray[np.int8]
-    """`Origin`."""
+    """When: events of one list happen in this order. It is also the number of the request."""
     turn: Ints
-    """Order among equal times; consecutive slabs of a drain share one list_lock."""
-    head: NDArray[np.bool_]
-    """Added at the head, not the tail."""
-
-    @classmethod
-    def of(
-        cls,
-        slab: Ints,
-        time: Ints,
-        request: Ints,
-        kind: NDArray[np.int8] | ListEvent,
-        origin: Origin,
-        *,
-        turn: Ints | int = 0,
-        head: NDArray[np.bool_] | bool = False,
-    ) -> Self:
-        """Build from arrays and values that hold for all."""
-        size = len(slab)
-        return cls(
-            slab=slab,
-            time=time,
-            request=request,
-            kind=np.full(size, kind, dtype=np.int8),
-            origin=np.full(size, origin, dtype=np.int8),
-            turn=np.broadcast_to(turn, size),
-            head=np.broadcast_to(head, size),
-        )
+    """Order among equal times; in a drain, place from the top."""
+    ask: Asks
+    """ADD, EMPTY or REMOVE_EMPTY of `keep_empty`, with DRAIN, DEACTIVATE, HEAD added."""
 
     def __len__(self) -> int:
         return len(self.slab)
 
-    def joined(self, other: Self) -> Self:
-        """Return both; of equal times those of `self` come first."""
-        if not len(other):
+    def joined(self, other: "ListEvents") -> "ListEvents":
+        """Return both."""
+        if not len(other.slab):
             return self
-        if not len(self):
+        if not len(self.slab):
             return other
-        names = [field.name for field in fields(self)]
-        parts = {n: np.concatenate((getattr(self, n), getattr(other, n))) for n in names}
-        return type(self)(**parts)
+        return ListEvents(
+            np.concatenate((self.slab, other.slab)),
+            np.concatenate((self.time, other.time)),
+            np.concatenate((self.turn, other.turn)),
+            np.concatenate((self.ask, other.ask)),
+        )
 
-    def chosen(self, which: Ints | NDArray[np.bool_]) -> Self:
-        """Return some of the events."""
-        names = [field.name for field in fields(self)]
-        return type(self)(**{name: getattr(self, name)[which] for name in names})
+
+def asks(size: int, ask: int, empty: NDArray[np.bool_] | None = None) -> Asks:
+    """Return `ask` for each of `size` slabs, with EMPTY added where the slab is empty."""
+    told = np.full(size, ask, dtype=np.int8)
+    if empty is not None:
+        told |= empty.view(np.int8)
+    return told
 
 
 def apply_events(state: State, events: ListEvents, cpu: Ints) -> None:
@@ -102,47 +73,44 @@ def apply_events(state: State, events: ListEvents, cpu: Ints) -> None:
     cpu
         (request,) CPU of each request, for the pages given back.
     """
-    if not len(events):
+    if not len(events.slab):
         return
-    lists = state.pool.home[events.slab].astype(np.int64)
+    lists = state.pool.home[events.slab]
     order = _by_list_and_time(lists, events.time, events.turn)
-    events, lists = events.chosen(order), lists[order]
+    lists, slab, ask = lists[order], events.slab[order], events.ask[order]
+    time, turn = events.time[order], events.turn[order]
     starts = group_starts(lists)
-    counts = np.diff(starts, append=len(lists))
     which = lists[starts]
     limit = state.keep_limit(state.row_of_list(which))
-    happens = decide(
-        events.kind,
-        np.repeat(starts, counts),
-        np.repeat(state.lists.nr_partial[which], counts),
-        np.repeat(limit, counts),
-    )
-    _count_locks(state, events, lists, happens)
-    added = happens & (events.kind != ListEvent.REMOVE_EMPTY)
-    removed = happens & (events.kind == ListEvent.REMOVE_EMPTY)
-    _add(state, events, lists, added)
-    if removed.any():
-        state.lists.remove(events.slab[removed])
-    gone = removed | ((events.kind == ListEvent.ADD_EMPTY) & ~happens)
-    _count_outcomes(state, events, state.row_of_list(lists), added, removed, gone)
-    if gone.any():
-        leaving = events.chosen(gone)
-        leaving = leaving.chosen(np.lexsort((-leaving.turn, leaving.time)))
-        discard(state, leaving.slab, leaving.request, cpu[leaving.request])
+    happens = decide(ask, starts, state.lists.nr_partial[which], limit)
+    _count_locks(state, lists, ask, time, turn, happens)
+    removal = (ask & _REMOVE) != 0
+    added = happens & ~removal
+    _add(state, slab, lists, ask, added)
+    removed = (happens & removal).nonzero()[0]
+    if len(removed):
+        state.lists.remove(slab[removed])
+    gone = (happens == removal) & ((ask & EMPTY) != 0)
+    _count_outcomes(state, lists, ask, added, removed, gone)
+    leaving = gone.nonzero()[0]
+    if len(leaving):
+        leaving = leaving[np.lexsort((-turn[leaving], time[leaving]))]
+        request = time[leaving]
+        discard(state, slab[leaving], request, cpu[request])
 
 
 def add_partial(state: State, slabs: Ints, request: Ints, *, head: bool) -> None:
     """Add slabs with objects in use to their lists, in array order, under one list_lock each."""
     if not len(slabs):
         return
-    lists = state.pool.home[slabs].astype(np.int64)
+    lists = state.pool.home[slabs]
     state.statistics.lock(lists)
     state.events.lock(request, lists, 1)
     order = stable_order(lists, len(state.nr_slabs))
     lists = lists[order]
     starts = group_starts(lists)
     put = state.lists.prepend if head else state.lists.append
-    put(lists[starts], np.diff(starts, append=len(lists)), slabs[order])
+    put(lists[starts], group_lengths(starts, len(lists)), slabs[order])
 
 
 def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
@@ -160,70 +128,87 @@ def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
         (n,) CPU that does it.
     """
     pool = state.pool
-    lists = pool.home[slabs].astype(np.int64)
-    rows = state.row_of_list(lists)
-    objects = pool.objects[slabs].astype(np.int64)
-    np.subtract.at(state.nr_slabs, lists, 1)
-    np.subtract.at(state.total_objects, lists, objects)
+    lists = pool.home[slabs]
     order = pool.order[slabs].astype(np.int64)
+    np.subtract.at(state.nr_slabs, lists, 1)
+    np.subtract.at(state.total_objects, lists, pool.objects[slabs].astype(np.int64))
     state.events.pages(request, slabs, order, 0)
-    state.source.free(state.rows.lane[rows], cpu, pool.page[slabs], order)
+    lane = state.rows.lane[state.row_of_list(lists)]
+    state.source.free(lane, cpu, pool.page[slabs], order)
     pool.give(slabs)
 
 
 def _by_list_and_time(lists: Ints, time: Ints, turn: Ints) -> Ints:
     """Return the stable order by list, then time, then turn."""
     low, middle = int(turn.max()).bit_length(), int(time.max()).bit_length()
-    key = (((lists << middle) | time) << low) | turn
+    key = lists << (low + middle)
+    key |= time << low
+    key |= turn
     return stable_order(key, int(lists.max() + 1) << (low + middle))
 
 
-def _add(state: State, events: ListEvents, lists: Ints, added: NDArray[np.bool_]) -> None:
-    for head, put in ((False, state.lists.append), (True, state.lists.prepend)):
-        chosen = (added & (events.head == head)).nonzero()[0]
-        if len(chosen):
-            where = lists[chosen]
-            starts = group_starts(where)
-            put(where[starts], np.diff(starts, append=len(where)), events.slab[chosen])
+def _add(state: State, slab: Ints, lists: Ints, ask: Asks, added: NDArray[np.bool_]) -> None:
+    at_head = (ask & HEAD) != 0
+    heads = (added & at_head).nonzero()[0]
+    tails = added.nonzero()[0]
+    if len(heads):
+        tails = (added & ~at_head).nonzero()[0]
+        where = lists[heads]
+        starts = group_starts(where)
+        state.lists.prepend(where[starts], group_lengths(starts, len(where)), slab[heads])
+    if len(tails):
+        where = lists[tails]
+        starts = group_starts(where)
+        state.lists.append(where[starts], group_lengths(starts, len(where)), slab[tails])
 
 
-def _count_locks(state: State, events: ListEvents, lists: Ints, happens: NDArray[np.bool_]) -> None:
+def _count_locks(
+    state: State,
+    lists: Ints,
+    ask: Asks,
+    time: Ints,
+    turn: Ints,
+    happens: NDArray[np.bool_],
+) -> None:
     """Count list_lock acquisitions and the slabs handled under them."""
-    drained = events.origin == Origin.DRAIN
+    goes_on = (lists[1:] == lists[:-1]) & (time[1:] == time[:-1])
+    goes_on &= (turn[1:] == turn[:-1] + 1) & ((ask[1:] & ask[:-1] & DRAIN) != 0)
     first = np.ones(len(lists), dtype=bool)
-    first[1:] = ~(
-        drained[1:]
-        & drained[:-1]
-        & (lists[1:] == lists[:-1])
-        & (events.time[1:] == events.time[:-1])
-        & (events.turn[1:] == events.turn[:-1] + 1)
-    )
-    units = np.diff(first.nonzero()[0], append=len(lists))
-    locks = first & ((events.origin < Origin.DEACTIVATE) | happens)
-    units = units[locks[first]]
-    taken = locks.nonzero()[0]
+    np.logical_not(goes_on, out=first[1:])
+    taken = first.nonzero()[0]
+    units = group_lengths(taken, len(lists))
+    unlocked = ((ask[taken] & DEACTIVATE) != 0) & ~happens[taken]
+    if unlocked.any():
+        taken, units = taken[~unlocked], units[~unlocked]
     state.statistics.lock(lists[taken], units)
     if state.events.record:
-        when = np.lexsort((events.turn[taken], events.time[taken]))
+        when = np.lexsort((turn[taken], time[taken]))
         taken = taken[when]
-        state.events.lock(events.request[taken], lists[taken], units[when])
+        state.events.lock(time[taken], lists[taken], units[when])
 
 
 def _count_outcomes(
     state: State,
-    events: ListEvents,
-    row: Ints,
+    lists: Ints,
+    ask: Asks,
     added: NDArray[np.bool_],
-    removed: NDArray[np.bool_],
+    removed: Ints,
     gone: NDArray[np.bool_],
 ) -> None:
     """Count what became of the slabs."""
-    add = state.statistics.add
-    deactivated = events.origin >= Origin.DEACTIVATE
-    add(Stat.FREE_ADD_PARTIAL, row[added & ~deactivated])
-    add(Stat.FREE_REMOVE_PARTIAL, row[removed])
-    add(Stat.FREE_SLAB, row[gone])
-    add(Stat.DEACTIVATE_EMPTY, row[gone & (events.origin != Origin.FREE)])
-    if deactivated.any():
-        add(Stat.DEACTIVATE_TO_HEAD, row[added & deactivated & events.head])
-        add(Stat.DEACTIVATE_TO_TAIL, row[added & deactivated & ~events.head])
+
+    def count(stat: Stat, which: Ints) -> None:
+        if len(which):
+            state.statistics.add(stat, state.row_of_list(lists[which]))
+
+    deactivated = (ask & DEACTIVATE) != 0
+    count(Stat.FREE_REMOVE_PARTIAL, removed)
+    count(Stat.FREE_SLAB, gone.nonzero()[0])
+    count(Stat.DEACTIVATE_EMPTY, (gone & ((ask & (DRAIN | DEACTIVATE)) != 0)).nonzero()[0])
+    if not deactivated.any():
+        count(Stat.FREE_ADD_PARTIAL, added.nonzero()[0])
+        return
+    at_head = (ask & HEAD) != 0
+    count(Stat.FREE_ADD_PARTIAL, (added & ~deactivated).nonzero()[0])
+    count(Stat.DEACTIVATE_TO_HEAD, (added & deactivated & at_head).nonzero()[0])
+    count(Stat.DEACTIVATE_TO_TAIL, (added & deactivated & ~at_head).nonzero()[0])

@@ -63,7 +63,7 @@ class PartialLists:
 
     def remove(self, slabs: Ints) -> None:
         """Take slabs out of their lists, wherever they stand, and clear their flag."""
-        lists = self.pool.home[slabs].astype(np.int64)
+        lists = self.pool.home[slabs]
         positions = self.pool.position[slabs]
         self._arena[self._offset[lists] + (positions & self._mask[lists])] = 0
         self.pool.word[slabs] &= ~LISTED

@@ -27,6 +27,9 @@ NONE = 0
 """Number of no slab; its word stays 0 and its list entry nowhere."""
 
 
+_ARRAYS = ("word", "objects", "order", "home", "position", "page", "pobjects", "toucher")
+
+
 class SlabPool:
     """Slabs by number, (slab,) each."""
 
@@ -37,7 +40,7 @@ class SlabPool:
         """Objects of the slab, by the order it really has; 0: the number is not in use."""
         self.order: NDArray[np.int8] = np.zeros(capacity, dtype=np.int8)
         """Order of its pages."""
-        self.home: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        self.home: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         """row * nodes + node: the node list it belongs to."""
         self.position: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Place in its node list while LISTED."""
@@ -94,12 +97,12 @@ class SlabPool:
 
     def nbytes(self) -> int:
         """Return the memory of all arrays, bytes."""
-        arrays = (self.word, self.objects, self.order, self.home, self.position, self.page, self._spare)
-        return sum(a.nbytes for a in (*arrays, self.pobjects, self.toucher))
+        arrays = [getattr(self, name) for name in _ARRAYS]
+        return sum(array.nbytes for array in (*arrays, self._spare))
 
     def _grow(self, needed: int) -> None:
         capacity = max(needed, len(self.word) + len(self.word) // 2)
-        for name in ("word", "objects", "order", "home", "position", "page", "pobjects", "toucher"):
+        for name in _ARRAYS:
             old = getattr(self, name)
             new = np.zeros(capacity, dtype=old.dtype)
             new[: len(old)] = old

@@ -46,22 +46,32 @@ def group_starts(sorted_keys: NDArray[np.integer]) -> Ints:
     return new.nonzero()[0]
 
 
+def group_lengths(starts: Ints, size: int) -> Ints:
+    """Return the length of each group, given where the groups begin."""
+    lengths = np.empty_like(starts)
+    if len(starts):
+        np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+        lengths[-1] = size - starts[-1]
+    return lengths
+
+
 def ranks_from(starts: Ints, size: int) -> Ints:
     """Return each element's place in its group, given where the groups begin."""
-    return np.arange(size) - np.repeat(starts, np.diff(starts, append=size))
+    return np.arange(size) - starts.repeat(group_lengths(starts, size))
 
 
 def rank_among_equals(keys: NDArray[np.integer], bound: int) -> Ints:
     """Return how many earlier elements have the same key, (n,)."""
     order = stable_order(keys, bound)
-    ranked = keys[order]
     ranks = np.empty(len(keys), dtype=np.int64)
-    ranks[order] = ranks_from(group_starts(ranked), len(keys))
+    ranks[order] = ranks_from(group_starts(keys[order]), len(keys))
     return ranks
 
 
 def ragged(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ints:
     """Return starts[i], starts[i]+1, ... (lengths[i] numbers) for every i, one after another."""
-    ends = np.cumsum(lengths, dtype=np.int64)
+    ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
+    numbers: Ints = np.arange(total)
+    numbers += (starts - (ends - lengths)).repeat(lengths)
+    return numbers

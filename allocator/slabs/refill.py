@@ -11,7 +11,7 @@ from allocator.slabs.get_partial import next_hop
 from allocator.slabs.new_slab import in_turns, new_slabs
 from allocator.slabs.node import add_partial
 from allocator.slabs.pool import FREE, HELD, NONE
-from allocator.slabs.ranks import group_starts, stable_order
+from allocator.slabs.ranks import group_lengths, group_starts, stable_order
 from allocator.slabs.sheaf_window import SheafWindow
 from allocator.slabs.state import NO_LIST, State
 from allocator.slabs.statistics import Stat
@@ -49,7 +49,7 @@ def take_from_any(state: State, window: SheafWindow, who: Ints) -> Ints:
 def put_surplus(state: State, window: SheafWindow, who: Ints) -> None:
     """Phase PUT: free objects of the last slab taken go back, to the tail of its list."""
     slab = window.popped[who]
-    state.statistics.update(state.pool.home[slab].astype(np.int64))
+    state.statistics.update(state.pool.home[slab])
     state.note_updates(who, slab, window.place[who], 1)
     state.pool.word[slab] &= FREE
     add_partial(state, slab, who, head=False)
@@ -118,7 +118,7 @@ def _take_slabs(state: State, window: SheafWindow, who: Ints, least: Ints) -> No
     who, least = who[order], least[order]
     lists = window.search[who]
     starts = group_starts(lists)
-    counts = np.diff(starts, append=len(lists))
+    counts = group_lengths(starts, len(lists))
     missing = window.target[who] - window.filled[who]
     share = _shares(state, lists[starts], starts, counts, missing, least)
     slabs, _ = state.lists.take(lists[starts], np.add.reduceat(share, starts))

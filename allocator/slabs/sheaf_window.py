@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.ranks import group_starts
+from allocator.slabs.ranks import group_lengths, group_starts
 from allocator.slabs.state import State
 from allocator.slabs.window import Window
 
@@ -41,7 +41,7 @@ class SheafWindow(Window):
             return
         starts = group_starts(who)
         upto = np.cumsum(count) - count
-        earlier = upto - np.repeat(upto[starts], np.diff(starts, append=len(who)))
+        earlier = upto - np.repeat(upto[starts], group_lengths(starts, len(who)))
         if self.bulk:
             self.emit(who, slab, count.astype(np.int32))
         else:

@@ -179,10 +179,10 @@ def _cpu_slabs(state: State) -> Ints:
     cpu, pool = state.cpu, state.pool
     told = np.zeros(state.nr_rows * state.nr_nodes, dtype=np.int64)
     places = (cpu.slab != NONE).nonzero()[0]
-    np.add.at(told, pool.home[cpu.slab[places]].astype(np.int64), 1)
+    np.add.at(told, pool.home[cpu.slab[places]], 1)
     places = places[cpu.nr[places] > 0]
     top = cpu.partial[places * cpu.width + cpu.nr[places] - 1]
-    np.add.at(told, pool.home[top].astype(np.int64), cpu.nr[places])
+    np.add.at(told, pool.home[top], cpu.nr[places])
     return told.reshape(state.nr_rows, state.nr_nodes)
 
 

@@ -156,7 +156,7 @@ class State:
     def lock_only(self, request: Ints, slab: Ints) -> None:
         """Count list_lock acquisitions that change no list."""
         if len(request):
-            where = self.pool.home[slab].astype(np.int64)
+            where = self.pool.home[slab]
             self.statistics.lock(where)
             self.events.lock(request, where, 1)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.gfp import THISNODE
+from allocator.slabs.ranks import group_lengths
 
 Ints = NDArray[np.int64]
 
@@ -137,11 +138,21 @@ class Window:
         told: NDArray[np.bool_] = self.first_pass[who] | ((self.gfp[who] & THISNODE) != 0)
         return told
 
+    def row_bounds(self, rows: int) -> Ints | None:
+        """Return the first request of each row and the end, if requests are sorted by row."""
+        if bool((self.row[1:] < self.row[:-1]).any()):
+            return None
+        return np.searchsorted(self.row, np.arange(rows + 1))
+
     def emit(self, who: Ints, slab: Ints, count: NDArray[np.int32]) -> None:
         """Hand out objects of a slab to each of the requests; 0 objects are no run."""
         some = count.nonzero()[0]
         if len(some) < len(count):
             who, slab, count = who[some], slab[some], count[some]
+        self.emit_all(who, slab, count)
+
+    def emit_all(self, who: Ints, slab: Ints, count: NDArray[np.int32]) -> None:
+        """Hand out objects of a slab to each of the requests, at least one."""
         self._requests.append(who)
         self._slabs.append(slab)
         self._counts.append(count)
@@ -153,7 +164,7 @@ class Window:
         new = np.ones(len(who), dtype=bool)
         new[1:] = (who[1:] != who[:-1]) | (slab[1:] != slab[:-1])
         first = new.nonzero()[0]
-        count = np.diff(first, append=len(who)).astype(np.int32)
+        count = group_lengths(first, len(who)).astype(np.int32)
         self.emit(who[first], slab[first], count)
 
     def runs(self) -> Runs:
