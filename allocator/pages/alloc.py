@@ -61,6 +61,8 @@ class PageAllocator:
         }
         """Zones that requests for each node walk over."""
         self.reclaim: Reclaim = NoReclaim() if reclaim is None else reclaim
+        self.busy_nodes: set[int] = set()
+        """Nodes whose kswapd is running."""
         self.counters: dict[str, int] = {}
         """vmstat events: pgalloc_*, pgfree, allocstall_*, compact_* and others."""
         self.numa: dict[tuple[str, int], int] = {}

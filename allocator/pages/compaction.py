@@ -132,6 +132,8 @@ class Compactor:
                 self.cached = block + 1
                 return Outcome(self._take(block), False, scanned, looked, moved)
             self.skip[block] = True
+            if not done and need:
+                break  # the free scanner has come down to here
         self.cached, self.cached_free, self.flush_due = 0, len(self.skip), True
         return Outcome(-1, began, scanned, looked, moved)
 

@@ -67,7 +67,7 @@ class Kswapd:
     jitter
         Draws each interval's share evenly from 0 to twice the mean; None: always the mean.
     on_sleep
-        Called when it goes to sleep.
+        Called with the largest order it was woken for when it goes to sleep.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Kswapd:
         reclaim: Callable[[int], int],
         pace: Pace,
         jitter: np.random.Generator | None = None,
-        on_sleep: Callable[[], None] | None = None,
+        on_sleep: Callable[[int], None] | None = None,
     ) -> None:
         self._policy = policy
         self._zones = list(zones)
@@ -91,7 +91,7 @@ class Kswapd:
         self.awake = False
         self.wakes = 0
         """Times that it was woken from sleep (pageoutrun)."""
-        self._order = 0
+        self._order = self._asked = 0
         self._highest = 0
         self._priority = DEF_PRIORITY
         self._left = 0  # pages of the present pass that are still to be scanned
@@ -113,6 +113,7 @@ class Kswapd:
     def wake(self, order: int, highest: int) -> None:
         """Wake it for a request, unless there is nothing to do (wakeup_kswapd())."""
         self._order = max(self._order, order)
+        self._asked = max(self._asked, order)
         self._highest = max(self._highest, highest)
         if self.awake or self.balanced(order, highest):
             return
@@ -207,7 +208,8 @@ class Kswapd:
         return True
 
     def _sleep(self) -> None:
+        order, self._asked = self._asked, 0
         self.awake = False
         self._order = self._highest = 0
         if self._on_sleep is not None:
-            self._on_sleep()
+            self._on_sleep(order)

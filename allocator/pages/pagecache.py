@@ -132,8 +132,10 @@ def _steal_tops(zone: Zone, pages: int, kind: int) -> Runs:
     buddy = zone.buddy
     top = buddy.max_order
     nearer = mt.FALLBACKS[kind][0]
-    count = 0 if buddy.lists[top][nearer].live else pages >> top
-    starts, blocks = buddy.take_level(top, min(count, buddy.lists[top][mt.MOVABLE].live), top, 1)
+    count = min(pages >> top, buddy.lists[top][mt.MOVABLE].live)
+    if not count or buddy.lists[top][nearer].live:
+        return join_runs([])
+    starts, blocks = buddy.take_level(top, count, top, mt.MOVABLE)
     runs = _joined((starts, blocks << top))
     for start, length in zip(*runs, strict=True):
         first = (int(start) - buddy.base) >> buddy.pageblock_order

@@ -79,6 +79,8 @@ class PagePolicy:
     boost_bypass: Literal["never", "atomic_bit", "min_reserve"] = "atomic_bit"
     """Who may ignore the boost of the min mark at order 0: nobody (5.3), __GFP_ATOMIC (5.10, and
     6.1 stable), who may use the min reserve (6.3)."""
+    skips_busy_nodes: bool = False
+    """With several nodes, those whose kswapd is running are passed over at first (7.3)."""
     free_counted: Literal["refill", "block"] = "refill"
     """The free counter is told of a refill at once, or of each block (6.10)."""
 

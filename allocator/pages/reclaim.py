@@ -20,7 +20,7 @@ from allocator.pages.zone import Zone
 GENERATION_BATCH = 64
 """Pages that a walk over the generations takes at once (MAX_LRU_BATCH on 64-bit)."""
 
-_SKIPPED = Suit.SKIPPED  # looking a member up in its class is slow
+_SKIPPED, _CONTINUE = Suit.SKIPPED, Suit.CONTINUE  # looking a member up in its class is slow
 
 
 class Node:
@@ -111,9 +111,36 @@ class Node:
     def _for_kswapd(self, pages: int) -> int:
         return self.take(pages, "kswapd")
 
-    def _kswapd_sleeps(self) -> None:
+    def _kswapd_sleeps(self, order: int) -> None:
         for compactor in self.compactors.values():
             compactor.rested()
+        if order:
+            self._kcompactd(order)
+
+    def _kcompactd(self, order: int) -> None:
+        """Compact each zone once in the background (kcompactd_do_work()).
+
+        It wakes when kswapd sleeps; the proactive runs, twice a second, are not modelled.
+        """
+        self._add("compact_daemon_wake", 1)
+        for zone in self.zones:
+            compactor = self.compactors[zone.index]
+            if compactor.defer.deferred(order):
+                continue
+            if suitable(self.policy, zone, order, zone.index) is not _CONTINUE:
+                continue
+            done = compactor.run(order, sync=True, movable=True, least=zone.mark("min"))
+            self._add("compact_daemon_migrate_scanned", done.scanned)
+            self._add("compact_daemon_free_scanned", done.free_scanned)
+            self._add("pgmigrate_success", done.migrated)
+            if done.block >= 0:
+                zone.free_run(done.block, 1 << zone.buddy.pageblock_order, None)
+                compactor.defer.succeeded(order, allocated=False)
+            else:
+                compactor.defer.failed(order)
+
+    def _add(self, name: str, count: int) -> None:
+        self.counters[name] = self.counters.get(name, 0) + count
 
     def drain(self) -> None:
         """Empty the CPUs' lists of reclaimed pages (drain_all_pages())."""
@@ -121,8 +148,8 @@ class Node:
             held.drain()
 
     def _count(self, who: str, pages: int) -> None:
-        for name in (f"pgsteal_{who}", f"pgscan_{who}"):
-            self.counters[name] = self.counters.get(name, 0) + pages
+        self._add(f"pgsteal_{who}", pages)
+        self._add(f"pgscan_{who}", pages)
 
     # Direct reclaim
 

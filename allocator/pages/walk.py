@@ -105,13 +105,29 @@ def take(
 
 def _serve(request: Request, which: str, rights: int, count: int, nofragment: bool) -> Taken:
     """Take blocks for as long as it is clear where they come from."""
-    taken = _walk(request, request.zonelist, which, rights, count, nofragment)
+    idle = _idle_zones(request)
+    taken = _walk(request, idle, which, rights, count, nofragment)
+    if taken.failed and len(idle) < len(request.zonelist):
+        left = 1 if taken.tried else count - len(taken.pfns)
+        again = _walk(request, request.zonelist, which, rights, left, nofragment)
+        pfns = np.concatenate([taken.pfns, again.pfns])
+        taken = Taken(pfns, again.failed, taken.tried or again.tried)
     if not taken.failed or not nofragment:
         return taken
     left = count - len(taken.pfns)
     again = _walk(request, request.zonelist, which, rights, 1 if taken.tried else left, False)
     pfns = np.concatenate([taken.pfns, again.pfns])
     return Taken(pfns, again.failed, taken.tried or again.tried)
+
+
+def _idle_zones(request: Request) -> tuple[Zone, ...]:
+    """Return the zones of nodes whose kswapd sleeps, which 7.3 looks at first."""
+    allocator = request.allocator
+    if not allocator.policy.skips_busy_nodes or not allocator.busy_nodes:
+        return request.zonelist
+    if len(allocator.own_zones) < 2:
+        return request.zonelist
+    return tuple(zone for zone in request.zonelist if zone.node not in allocator.busy_nodes)
 
 
 def _walk(
