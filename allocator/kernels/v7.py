@@ -14,6 +14,7 @@ V7_3 = V6_12.vary(
     },
     page={
         "claim_stop": "order",
+        "skips_busy_nodes": True,
         "zero_reclaimable": "none",
         "pcp": "tuned_v7",
         "alloc_flags": "reserve_rights_v7",

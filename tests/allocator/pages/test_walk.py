@@ -170,3 +170,11 @@ def test_a_cpu_does_not_see_what_another_keeps():
 def test_a_page_of_no_zone_is_refused():
     with pytest.raises(LookupError, match="page 99999 is in no zone"):
         machine(zone()).free(0, 99999, 0)
+
+
+@pytest.mark.parametrize(("kernel", "node"), [("v6_12", 0), ("v7_3", 1)])
+def test_nodes_whose_kswapd_runs_are_passed_over_in_7_3(kernel, node):
+    pages = two_nodes(kernel)
+    pages.busy_nodes.add(0)
+    assert pages.zone_at(pages.alloc(0, 0, KERNEL)).node == node
+    assert pages.zone_at(pages.alloc(0, 0, KERNEL | flags.THISNODE)).node == 0
