@@ -16,24 +16,26 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-def fifo_ends(lock: Ints, arrival: Floats, service: Floats, free_at: Floats) -> Floats:
+def fifo_ends(lock: Ints, arrival: Ints, service: Ints, free_at: Ints) -> Ints:
     """Return when each request's service ends.
+
+    Times are whole picoseconds, so that no lock's answer depends on which others are asked with it.
 
     Parameters
     ----------
     lock
         (request,) lock of each request, ascending; requests of a lock are in order of arrival.
     arrival, service
-        (request,) ns.
+        (request,) ps.
     free_at
-        (lock,) when each lock becomes free of earlier requests.
+        (lock,) when each lock becomes free of earlier requests, ps.
 
     Returns
     -------
-    (request,) ns, the end of service.
+    (request,) ps, the end of service.
     """
     if not len(lock):
-        return np.zeros(0)
+        return np.zeros(0, dtype=np.int64)
     first = np.r_[True, lock[1:] != lock[:-1]]
     segment = np.cumsum(first) - 1
     total = np.cumsum(service)
@@ -42,8 +44,8 @@ def fifo_ends(lock: Ints, arrival: Floats, service: Floats, free_at: Floats) -> 
     slack = np.maximum(arrival, free_at[lock]) - (within - service)
     # lift each segment above all earlier ones, so that one running maximum serves them all
     low = slack.min()
-    lift = segment * (slack.max() - low + 1.0)
-    ends: Floats = np.maximum.accumulate(slack - low + lift) - lift + low + within
+    lift = segment * (slack.max() - low + 1)
+    ends: Ints = np.maximum.accumulate(slack - low + lift) - lift + low + within
     return ends
 
 
@@ -89,15 +91,15 @@ class Locks:
         self._home = homes
         self._transfers = transfers
         self._lines = lines
-        self.free_at = np.zeros(count)
+        self.free_at: Ints = np.zeros(count, dtype=np.int64)
         self.holder = np.full(count, -1, dtype=np.int64)
         self.acquisitions = np.zeros(count, dtype=np.int64)
         self.contended = np.zeros(count, dtype=np.int64)
         self.wait_ns = np.zeros(count)
         self.hold_ns = np.zeros(count)
         self.handover_ns = np.zeros(count)
-        none = np.zeros(0)
-        self._queue: tuple[Ints, Floats, Floats] = (none.astype(np.int64), none, none)
+        none = np.zeros(0, dtype=np.int64)
+        self._queue: tuple[Ints, Ints, Ints] = (none, none, none)
 
     def acquire(self, lock: Ints, cpu: Ints, arrival: Floats, hold: Floats) -> Served:
         """Serve requests in order of (arrival, CPU) at each lock.
@@ -120,9 +122,9 @@ class Locks:
         lane = self._lane[where]
         moved = self._transfers.between(lane, previous, who, self._home[where])
         handover = moved * self._lines[lane]
-        ends = fifo_ends(where, arrival[order], handover + hold[order], self.free_at)
-        wait = np.maximum(ends - handover - hold[order] - arrival[order], 0.0)
-        wait[wait < 1e-6] = 0.0
+        came, served = _ps(arrival[order]), _ps(handover + hold[order])
+        ends = fifo_ends(where, came, served, self.free_at)
+        wait: Floats = (ends - served - came).astype(np.float64) * 1e-3
         last = np.flatnonzero(np.r_[where[1:] != where[:-1], True])
         self.free_at[where[last]] = ends[last]
         self.holder[where[last]] = who[last]
@@ -132,7 +134,7 @@ class Locks:
         self.wait_ns += np.bincount(where, weights=wait, minlength=size)
         self.hold_ns += np.bincount(where, weights=hold[order], minlength=size)
         self.handover_ns += np.bincount(where, weights=handover, minlength=size)
-        self._queue = (where, arrival[order], ends)
+        self._queue = (where, came, ends)
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return Served(wait_ns=wait[back], handover_ns=handover[back], hold_ns=hold)
@@ -150,11 +152,11 @@ class Locks:
         (query,) ns, 0 where the lock is free.
         """
         where, arrival, ends = self._queue
-        span = max(arrival.max(initial=0.0), time.max(initial=0.0))
-        key = where * (span + 1.0) + arrival
-        last = np.searchsorted(key, lock * (span + 1.0) + time, side="right") - 1
+        when = _ps(time)
+        span = int(max(arrival.max(initial=0), when.max(initial=0))) + 1
+        last = np.searchsorted(where * span + arrival, lock * span + when, side="right") - 1
         known = (last >= 0) & (where[last] == lock)
-        return np.where(known, np.maximum(ends[last] - time, 0.0), 0.0)
+        return np.where(known, np.maximum(ends[last] - when, 0) * 1e-3, 0.0)
 
     def correct(self, lock: Ints, waited_ns: Floats) -> None:
         """Add to the waiting time seen at locks what a closed loop differs by, (request,) ns."""
@@ -162,4 +164,9 @@ class Locks:
 
     def restart(self) -> None:
         """Forget the queue, not the last holder: the next call's times begin anew at 0."""
-        self.free_at[:] = 0.0
+        self.free_at[:] = 0
+
+
+def _ps(ns: Floats) -> Ints:
+    """Return whole picoseconds."""
+    return np.rint(ns * 1e3).astype(np.int64)

@@ -13,14 +13,20 @@ whose objects are freed as they were allocated.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.results import Results
 from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
 from allocator.workloads.batch import Batch, slab_bytes
+from allocator.workloads.outcome import outcome
 from allocator.workloads.socket_queues import spell_out
+
+if TYPE_CHECKING:  # a point holds its workload
+    from allocator.point import Point
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -41,6 +47,8 @@ class Item:
     """Objects an operation that are freed within it."""
     spread: int = 0
     """Batches by which an object may outlive others that were allocated with it."""
+    away: float = 0.0
+    """Share of the deferred objects that is freed on the next task's CPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,26 +132,76 @@ class Callbacks:
         )  # requests are in order of lanes
         due = loops.lag + (chance * (spread + 1)).astype(np.int64)
         part = number / size[owner]
+        away = np.array([item.away for item in loops.items])[cache[owner]]
+        other = (chance * 7919.0) % 1.0 < away  # further digits of the same draw
+        where = np.where(other, cpus[(task[owner] + 1) % loops.tasks], cpu[owner])
         for batches in range(loops.lag, loops.lag + int(spread.max(initial=0)) + 1):
             these = np.flatnonzero(due == batches)
             new = np.ones(len(these), dtype=bool)
-            slab, who = slabs[these], owner[these]
-            new[1:] = (slab[1:] != slab[:-1]) | (who[1:] != who[:-1])
+            slab, who, frees = slabs[these], owner[these], where[these]
+            new[1:] = (slab[1:] != slab[:-1]) | (who[1:] != who[:-1]) | (frees[1:] != frees[:-1])
             at = np.flatnonzero(new)
             who = who[at]
             run = np.diff(np.r_[at, len(these)])
             self._waiting[batches].append(
-                _Batch(lane[who], cpu[who], cache[who], slab[at], run, part[these[at]])
+                _Batch(lane[who], frees[at], cache[who], slab[at], run, part[these[at]])
             )
 
     def _free(self, old: "list[_Batch]") -> None:
         """Run the callbacks whose time has come, the oldest objects first."""
+        if not sum(len(one.lane) for one in old):
+            return
         lane, cpu, cache, slab, count, part = (
-            np.concatenate([getattr(one, name) for one in old]) if old else np.zeros(0, np.int64)
-            for name in _Batch.__slots__
+            np.concatenate([getattr(one, name) for one in old]) for name in _Batch.__slots__
         )
-        if len(lane):
-            self.batch.free(lane, cpu, cache, slab, count, part)
+        self.batch.free(lane, cpu, cache, slab, count, part.astype(np.float64))
+
+
+def run_loops(
+    points: "Sequence[Point]",
+    streams: Sequence[Stream],
+    *,
+    items: Sequence[Item],
+    tasks: int,
+    lag: int,
+) -> Results:
+    """Run lanes whose workload gives `batch`, `batches` and `operation_cycles`.
+
+    Parameters
+    ----------
+    points, streams
+        Of each lane.
+    items
+        Objects of an operation.
+    tasks
+        Tasks of each lane.
+    lag
+        Batches of a grace period.
+    """
+    loads: list[Any] = [point.workload for point in points]
+    batch = Batch(points, streams, [item.spec for item in items])
+    loops = Loops(
+        items=items,
+        tasks=tasks,
+        batch=np.array([load.batch for load in loads], dtype=np.int64),
+        batches=np.array([load.batches for load in loads], dtype=np.int64),
+        lag=lag,
+        operation_ns=np.array(
+            [
+                point.machine.cycles_ns(load.operation_cycles)
+                for point, load in zip(points, loads, strict=True)
+            ]
+        ),
+    )
+    run = Callbacks(batch, loops, streams)
+    run.run()
+    return outcome(
+        batch,
+        operations=run.operations,
+        tasks=tasks,
+        direct=run.direct,
+        peak_bytes=run.peak_bytes,
+    )
 
 
 @dataclass(frozen=True, slots=True)

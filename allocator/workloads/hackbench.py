@@ -11,7 +11,7 @@ throughput (tests/calibration); they are the same for every machine and kernel.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -40,6 +40,8 @@ BOUNDS = {
     "switch_cycles": (0, 1e7),
 }
 """Smallest and largest value of each parameter."""
+MODES = ("process", "thread")
+"""What tasks may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,11 @@ class HackbenchSockets:
     """Messages that each sender passes to each receiver (-l)."""
     message_bytes: int = 100
     """Bytes of a message (-s)."""
-    turn_messages: int = 250
+    turn_messages: int = 300
     """Messages of a mean time slice; fitted on counts."""
-    direct_share: float = 0.2
+    direct_share: float = 0.15
     """Messages read at once by a receiver that preempts the sender; fitted on counts."""
-    head_start: float = 0.65
+    head_start: float = 0.7
     """Share of the sockets' room that senders fill before receivers first run; fitted on counts."""
     head_share: float = 0.25
     """The same, as share of all messages; the smaller of the two holds. Fitted on counts."""
@@ -82,7 +84,7 @@ class HackbenchSockets:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        values = read_fields(cls, config, bounds=BOUNDS, choices={"mode": ("process", "thread")})
+        values = read_fields(cls, config, bounds=BOUNDS, choices={"mode": MODES})
         return cls(**values)
 
     def caches(self, point: "Point") -> tuple[CacheSpec, ...]:
@@ -96,11 +98,7 @@ class HackbenchSockets:
 
     def command_line(self, point: "Point") -> str:
         """Return the command that runs this workload on a real machine."""
-        words = ["hackbench", f"-g {self.groups}", f"-f {self.fds}", f"-l {self.loops}"]
-        words.append(f"-s {self.message_bytes}")
-        if self.mode == "thread":
-            words.append("-T")
-        return " ".join(words)
+        return _command(self)
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Simulate one lane per point."""
@@ -116,6 +114,11 @@ class HackbenchSockets:
             direct=np.repeat(fan.direct[:, None], batch.caches, axis=1),
             peak_bytes=fan.peak_bytes,
         )
+
+
+def _command(load: "HackbenchSockets | HackbenchPipes") -> str:
+    words = f"hackbench -g {load.groups} -f {load.fds} -l {load.loops} -s {load.message_bytes}"
+    return f"{words} -T" if load.mode == "thread" else words
 
 
 def _traffic(points: Sequence["Point"], loads: Sequence[HackbenchSockets]) -> Traffic:
@@ -151,3 +154,85 @@ def _traffic(points: Sequence["Point"], loads: Sequence[HackbenchSockets]) -> Tr
         receive_ns=np.array(half),
         switch_ns=np.array(switch),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HackbenchPipes:
+    """hackbench -p: messages through pipes, which take nothing from slabs.
+
+    So no slab allocator can change it: what a kernel loses here it loses elsewhere.
+    """
+
+    name: ClassVar[str] = "hackbench_pipes"
+    ignores: ClassVar[frozenset[str]] = frozenset({"gfp", "slab", "workload.mode"})
+    """No slab object and no high-order page is asked for."""
+
+    mode: str = "process"
+    """process or thread: the command line only."""
+    groups: int = 20
+    """Groups of tasks (-g)."""
+    fds: int = 20
+    """Senders, and receivers, of a group (-f)."""
+    loops: int = 12
+    """Messages that each sender passes to each receiver (-l)."""
+    message_bytes: int = 100
+    """Bytes of a message (-s)."""
+    message_cycles: float = 5000.0
+    """Sending and receiving one message; not measured, range 2000 to 15000."""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> Self:
+        """Check and convert the `workload` group.
+
+        Raises
+        ------
+        ConfigError
+            If a key is unknown or a value cannot be used.
+        """
+        return cls(**read_fields(cls, config, bounds=BOUNDS, choices={"mode": MODES}))
+
+    def shape(self, point: "Point") -> tuple[object, ...]:
+        """Lanes need share nothing but the batch's shape."""
+        return batch_shape(point)
+
+    def command_line(self, point: "Point") -> str:
+        """Return the command that runs this workload on a real machine."""
+        return f"{_command(self)} -p"
+
+    def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
+        """Compute one lane per point."""
+        batch = Batch(points, streams, [sk_buff_cache()])
+        loads: list[Any] = [point.workload for point in points]
+        messages = np.array([load.groups * load.fds * load.fds * load.loops for load in loads])
+        ns = np.array(
+            [
+                p.machine.cycles_ns(load.message_cycles)
+                for p, load in zip(points, loads, strict=True)
+            ]
+        )
+        batch.settle((messages * ns)[:, None] * np.ones(batch.cpus) / batch.cpus)
+        none = np.zeros(batch.lanes, dtype=np.int64)
+        return outcome(
+            batch,
+            operations=messages.astype(np.float64),
+            tasks=min(2 * load.groups * load.fds for load in loads),
+            direct=none[:, None],
+            peak_bytes=none,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerfSchedMessaging(HackbenchSockets):
+    """perf bench sched messaging: hackbench's loop as perf has it, through socket pairs."""
+
+    name: ClassVar[str] = "perf_sched_messaging"
+
+    mode: str = "thread"
+    """thread (-t) or process: the command line only."""
+    groups: int = 5
+    """Groups of tasks (-g)."""
+
+    def command_line(self, point: "Point") -> str:
+        """Return the command that runs this workload on a real machine."""
+        words = f"perf bench sched messaging -g {self.groups} -l {self.loops}"
+        return f"{words} -t" if self.mode == "thread" else words

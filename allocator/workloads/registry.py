@@ -5,18 +5,24 @@ from collections.abc import Mapping
 from allocator.errors import ConfigError
 from allocator.workloads.base import Workload
 from allocator.workloads.geometry import Geometry
-from allocator.workloads.hackbench import HackbenchSockets
+from allocator.workloads.hackbench import HackbenchPipes, HackbenchSockets, PerfSchedMessaging
 from allocator.workloads.hugepages import HugePages
 from allocator.workloads.memoryless_boot import MemorylessBoot
+from allocator.workloads.netperf import Netperf
 from allocator.workloads.rawpkt import RawPkt
+from allocator.workloads.unixbench import UnixBench
 from allocator.workloads.will_it_scale import WillItScaleMmap1
 
 WORKLOADS: dict[str, type[Workload]] = {
     Geometry.name: Geometry,
+    HackbenchPipes.name: HackbenchPipes,
     HackbenchSockets.name: HackbenchSockets,
     HugePages.name: HugePages,
     MemorylessBoot.name: MemorylessBoot,
+    Netperf.name: Netperf,
+    PerfSchedMessaging.name: PerfSchedMessaging,
     RawPkt.name: RawPkt,
+    UnixBench.name: UnixBench,
     WillItScaleMmap1.name: WillItScaleMmap1,
 }
 """Every workload that a configuration may name."""

@@ -11,15 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-import numpy as np
-
 from allocator.results import Results
 from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
-from allocator.workloads.batch import Batch, batch_shape
-from allocator.workloads.callbacks import Callbacks, Item, Loops
+from allocator.workloads.batch import batch_shape
+from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
-from allocator.workloads.outcome import outcome
 
 if TYPE_CHECKING:  # a point holds its workload
     from allocator.point import Point
@@ -82,8 +79,6 @@ class WillItScaleMmap1:
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Simulate one lane per point."""
-        loads = [point.workload for point in points]
-        assert all(isinstance(load, WillItScaleMmap1) for load in loads)
         items = (
             Item(
                 spec=CacheSpec(name="vm_area_struct", object_size=VM_AREA_STRUCT_BYTES),
@@ -99,26 +94,4 @@ class WillItScaleMmap1:
             ),
         )
         tasks = self.tasks(points[0])
-        batch = Batch(points, streams, [item.spec for item in items])
-        loops = Loops(
-            items=items,
-            tasks=tasks,
-            batch=np.array([load.batch for load in loads], dtype=np.int64),  # type: ignore[attr-defined]
-            batches=np.array([load.batches for load in loads], dtype=np.int64),  # type: ignore[attr-defined]
-            lag=self.lag,
-            operation_ns=np.array(
-                [
-                    point.machine.cycles_ns(load.operation_cycles)  # type: ignore[attr-defined]
-                    for point, load in zip(points, loads, strict=True)
-                ]
-            ),
-        )
-        run = Callbacks(batch, loops, streams)
-        run.run()
-        return outcome(
-            batch,
-            operations=run.operations,
-            tasks=tasks,
-            direct=run.direct,
-            peak_bytes=run.peak_bytes,
-        )
+        return run_loops(points, streams, items=items, tasks=tasks, lag=self.lag)
