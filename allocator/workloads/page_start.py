@@ -339,7 +339,7 @@ class _Room:
             return []
         size = 1 << max(order, 0)
         used = self.used.reshape(-1, size)
-        free = ~used.any(axis=1)
+        free: NDArray[np.bool_] = np.logical_not(used.any(axis=1))
         if 0 <= order < self.max_order:  # of two buddies one at most, the upper one if possible
             free[0::2] &= ~free[1::2]
         found = np.flatnonzero(free)
