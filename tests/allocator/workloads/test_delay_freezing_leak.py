@@ -19,7 +19,7 @@ def choice(group: str, name: str) -> dict[str, object]:
     return loaded
 
 
-def hackbench(*, cpu_partial: bool, memory: str) -> Results:
+def hackbench(*, cpu_partial: bool, memory: str, loops: int = 6) -> Results:
     """Run a small hackbench on 8 CPUs under the four kernels, one lane each."""
     small = {"cpus_possible": 8, "cpus": [8], "memory_bytes": [memory]}
     kernels = [choice("kernel", name) for name in KERNELS]
@@ -29,7 +29,7 @@ def hackbench(*, cpu_partial: bool, memory: str) -> Results:
         "kernel": [k | {"slab": {"config_cpu_partial": cpu_partial}} for k in kernels],
         "slab": [choice("slab", "default")],
         "gfp": [choice("gfp", "kernel")],
-        "workload": [choice("workload", "hackbench_sockets") | {"groups": 4, "loops": 6}],
+        "workload": [choice("workload", "hackbench_sockets") | {"groups": 4, "loops": loops}],
     }
     index = np.zeros((4, len(GROUPS)), dtype=np.int64)
     index[:, GROUPS.index("kernel")] = range(4)
@@ -53,6 +53,6 @@ def test_with_cpu_partial_nothing_is_lost() -> None:
 
 
 def test_on_a_small_machine_the_leak_ends_in_oom() -> None:
-    results = hackbench(cpu_partial=False, memory="4MiB")
+    results = hackbench(cpu_partial=False, memory="8MiB", loops=12)
     statuses = [Status(status) for status in results.status]
     assert statuses == [Status.OK, Status.OOM, Status.OK, Status.OK]
