@@ -51,7 +51,7 @@ def detached_freelists(policy: SlabPolicy, request: Ints, slab: Ints) -> Runs:
         none = np.zeros(0, dtype=np.int64)
         return Runs(none, none, np.zeros(0, dtype=np.int32))
     number, head, count = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Runs(number, head, count.astype(np.int32)).by_request()
+    return Runs.sorted(number, head, count.astype(np.int32), len(size))
 
 
 def _scan_with_swaps(array: Ints, size: Ints, live: Ints) -> tuple[Ints, Ints]:

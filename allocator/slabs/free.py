@@ -17,6 +17,7 @@ from allocator.slabs.cpu_partial import Drained, push
 from allocator.slabs.keep_empty import ADD, REMOVE_EMPTY
 from allocator.slabs.node import DRAIN, ListEvents, apply_events, asks
 from allocator.slabs.pool import CPU, FREE, LISTED, LOST, PARTIAL
+from allocator.slabs.ranks import rank_among_equals
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Window
@@ -116,31 +117,30 @@ def _change_words(state: State, slab: Ints, count: Words) -> tuple[Words, Ints]:
     new_place = np.int32(PARTIAL if state.has_cpu_partial else 0)
     index = np.arange(len(slab))
     tag = state.tag(len(word))
-    tag[slab[::-1]] = index[::-1]
-    first = tag[slab]
-    later = (first != index).nonzero()[0]
+    tag[slab] = index  # the last entry of each slab
+    last = tag[slab]
     before = word[slab]
     added = before + count
     added += (before == 0) * new_place
-    if not len(later):
-        word[slab] = added
-        return before, later
+    word[slab] = added
+    earlier = (last != index).nonzero()[0]
+    if not len(earlier):
+        return before, earlier
     repeated = np.zeros(len(slab), dtype=bool)
-    repeated[first[later]] = True
-    repeated[later] = True
+    repeated[earlier] = True
+    repeated[last[earlier]] = True
     again = repeated.nonzero()[0]
-    now = (first == index).nonzero()[0]
-    word[slab[now]] = added[now]
-    while len(later):
-        slabs = slab[later]
-        tag[slabs[::-1]] = later[::-1]
-        is_next = tag[slabs] == later
-        now, later = later[is_next], later[~is_next]
+    slabs = slab[again]
+    word[slabs] = before[again]
+    turn = rank_among_equals(slabs, len(word))
+    for number in range(int(turn.max()) + 1):
+        now = again[turn == number]
         slabs = slab[now]
-        words = word[slabs]
-        before[now] = words
-        word[slabs] = words + count[now]
-    tag[slab[again]] = again  # the last entry of each slab
+        before[now] = words = word[slabs]
+        words = words + count[now]
+        if number == 0:
+            words += (before[now] == 0) * new_place
+        word[slabs] = words
     return before, again
 
 

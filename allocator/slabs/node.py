@@ -135,7 +135,7 @@ def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
     state.events.pages(request, slabs, order, 0)
     lane = state.rows.lane[state.row_of_list(lists)]
     state.source.free(lane, cpu, pool.page[slabs], order)
-    pool.give(slabs)
+    pool.give(lane, slabs)
 
 
 def _by_list_and_time(lists: Ints, time: Ints, turn: Ints) -> Ints:

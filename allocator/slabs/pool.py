@@ -8,6 +8,10 @@ A word of 0 is a full slab on no list, whose first free object makes it partial.
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.slabs.ranks import rank_among_equals
+
+Ints = NDArray[np.int64]
+
 FREE = 0xFFFF
 """Mask of the objects on slab.freelist. Those on a CPU's freelist count as in use."""
 CPU = 1 << 16
@@ -27,78 +31,106 @@ NONE = 0
 """Number of no slab; its word stays 0 and its list entry nowhere."""
 
 
+CHUNK = 64
+"""Numbers that a lane gets at once."""
+
 _ARRAYS = ("word", "objects", "order", "home", "position", "page", "pobjects", "toucher")
 
 
 class SlabPool:
-    """Slabs by number, (slab,) each."""
+    """Slabs by number, (slab,) each.
 
-    def __init__(self, capacity: int = 1024) -> None:
+    Slabs of a lane have numbers close to each other, so that a lane's slabs share cache lines.
+
+    Parameters
+    ----------
+    lanes
+        Number of lanes.
+    """
+
+    def __init__(self, lanes: int) -> None:
+        capacity = 1024
         self.word: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Free objects and place."""
         self.objects: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Objects of the slab, by the order it really has; 0: the number is not in use."""
         self.order: NDArray[np.int8] = np.zeros(capacity, dtype=np.int8)
         """Order of its pages."""
-        self.home: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.home: Ints = np.zeros(capacity, dtype=np.int64)
         """row * nodes + node: the node list it belongs to."""
         self.position: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Place in its node list while LISTED."""
-        self.page: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.page: Ints = np.zeros(capacity, dtype=np.int64)
         """Handle of its pages in the page source."""
         self.pobjects: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """Objects counted on the cpu partial list up to here when it was pushed (until 5.15)."""
         self.toucher: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
         """CPU that last changed the word, -1 for none (kept for events only)."""
-        self._spare: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._returned: list[NDArray[np.int64]] = []
-        self._nr_returned = 0
-        self._fresh = 1
+        self._spare: Ints = np.zeros((lanes, CHUNK), dtype=np.int64)
+        self._nr_spare: Ints = np.zeros(lanes, dtype=np.int64)
+        self._returned: list[tuple[Ints, Ints]] = []
+        self._used = 1
 
     @property
     def used(self) -> int:
-        """One more than the largest number ever given."""
-        return self._fresh
+        """One more than the largest number that may have been given."""
+        return self._used
 
     @property
     def live(self) -> int:
         """Number of slabs in use."""
-        return self._fresh - 1 - len(self._spare) - self._nr_returned
+        return int(np.count_nonzero(self.objects))
 
     def begin_call(self) -> None:
         """Let numbers that were given back before be given again.
 
         Within a call a number means one slab only.
         """
-        if self._returned:
-            self._spare = np.concatenate((self._spare, *self._returned))
-            self._returned, self._nr_returned = [], 0
+        for lane, slabs in self._returned:
+            self._push(lane, slabs)
+        self._returned.clear()
 
-    def take(self, count: int) -> NDArray[np.int64]:
-        """Return `count` unused numbers, the last given back first."""
-        left = max(len(self._spare) - count, 0)
-        numbers = self._spare[left:][::-1]
-        self._spare = self._spare[:left]
-        missing = count - len(numbers)
-        if missing == 0:
-            return numbers
-        fresh = np.arange(self._fresh, self._fresh + missing)
-        self._fresh += missing
-        if self._fresh > len(self.word):
-            self._grow(self._fresh)
-        return np.concatenate((numbers, fresh))
+    def take(self, lane: Ints) -> Ints:
+        """Return an unused number for each entry of `lane`."""
+        wanted = np.bincount(lane, minlength=len(self._nr_spare))
+        for which in (wanted > self._nr_spare).nonzero()[0].tolist():
+            self._fill(which, int(wanted[which] - self._nr_spare[which]))
+        depth = self._nr_spare[lane] - 1 - rank_among_equals(lane, len(wanted))
+        self._nr_spare -= wanted
+        return self._spare[lane, depth]
 
-    def give(self, slabs: NDArray[np.int64]) -> None:
+    def give(self, lane: Ints, slabs: Ints) -> None:
         """Take numbers back."""
         self.word[slabs] = 0
         self.objects[slabs] = 0
-        self._returned.append(slabs)
-        self._nr_returned += len(slabs)
+        self._returned.append((lane, slabs))
 
     def nbytes(self) -> int:
         """Return the memory of all arrays, bytes."""
         arrays = [getattr(self, name) for name in _ARRAYS]
         return sum(array.nbytes for array in (*arrays, self._spare))
+
+    def _push(self, lane: Ints, slabs: Ints) -> None:
+        """Put numbers on their lanes' stacks."""
+        depth = self._nr_spare[lane] + rank_among_equals(lane, len(self._nr_spare))
+        self._deepen(int(depth.max(initial=0)) + 1)
+        self._spare[lane, depth] = slabs
+        np.add.at(self._nr_spare, lane, 1)
+
+    def _fill(self, lane: int, missing: int) -> None:
+        """Give a lane numbers that were never used."""
+        count = -(-missing // CHUNK) * CHUNK
+        self._push(np.full(count, lane), np.arange(self._used, self._used + count)[::-1])
+        self._used += count
+        if self._used > len(self.word):
+            self._grow(self._used)
+
+    def _deepen(self, depth: int) -> None:
+        """Make room for stacks of `depth` numbers."""
+        if depth > self._spare.shape[1]:
+            deeper = np.zeros((len(self._spare), depth + depth // 2), dtype=np.int64)
+            deeper[:, : self._spare.shape[1]] = self._spare
+            self._spare = deeper
 
     def _grow(self, needed: int) -> None:
         capacity = max(needed, len(self.word) + len(self.word) // 2)

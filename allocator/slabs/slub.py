@@ -269,4 +269,6 @@ def _sorted(values: NDArray[np.integer], order: Ints | None) -> Ints:
 
 
 def _renumbered(runs: Runs, order: Ints | None) -> Runs:
-    return runs if order is None else Runs(order[runs.request], runs.slab, runs.count)
+    if order is None:
+        return runs
+    return Runs.sorted(order[runs.request], runs.slab, runs.count, len(order))

@@ -90,7 +90,7 @@ class State:
         self.places = places
         self.source = source
         self.nr_rows, self.nr_cpus, self.nr_nodes = len(rows), places.cpus, places.nodes
-        self.pool = SlabPool()
+        self.pool = SlabPool(int(rows.lane.max(initial=0)) + 1)
         self.lists = PartialLists(self.nr_rows * self.nr_nodes, self.pool)
         self.cpu = CpuSlabs(self.nr_rows * self.nr_cpus, 4)
         self.statistics = Statistics(self.nr_rows, self.nr_nodes)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.gfp import THISNODE
-from allocator.slabs.ranks import group_lengths
+from allocator.slabs.ranks import group_lengths, stable_order
 
 Ints = NDArray[np.int64]
 
@@ -49,8 +49,7 @@ class Stage(IntEnum):
 class Runs:
     """Consecutive objects of one slab, handed out together; (run,) each.
 
-    Runs of one request stand in the order in which it got them; runs of different requests are
-    mixed. `by_request()` sorts them.
+    They are sorted by request; runs of one request stand in the order in which it got them.
     """
 
     request: Ints
@@ -64,9 +63,14 @@ class Runs:
         return len(self.slab)
 
     def by_request(self) -> Self:
-        """Return the same runs, sorted by request."""
-        order = np.argsort(self.request, kind="stable")
-        return type(self)(self.request[order], self.slab[order], self.count[order])
+        """Return the runs, which are sorted by request."""
+        return self
+
+    @classmethod
+    def sorted(cls, request: Ints, slab: Ints, count: NDArray[np.int32], requests: int) -> Self:
+        """Build from runs in the order in which they were handed out."""
+        order = stable_order(request, requests)
+        return cls(request[order], slab[order], count[order])
 
 
 class Window:
@@ -172,18 +176,19 @@ class Window:
         if not self._requests:
             none = np.zeros(0, dtype=np.int64)
             return Runs(none, none, np.zeros(0, dtype=np.int32))
-        return Runs(
+        return Runs.sorted(
             np.concatenate(self._requests),
             np.concatenate(self._slabs),
             np.concatenate(self._counts),
+            len(self.place),
         )
 
     def withdraw(self, who: Ints) -> Runs:
-        """Take back the runs of some requests and return them, sorted by request."""
+        """Take back the runs of some requests and return them."""
         runs = self.runs()
         theirs = np.isin(runs.request, who)
         kept = ~theirs
         self._requests = [runs.request[kept]]
         self._slabs = [runs.slab[kept]]
         self._counts = [runs.count[kept]]
-        return Runs(runs.request[theirs], runs.slab[theirs], runs.count[theirs]).by_request()
+        return Runs(runs.request[theirs], runs.slab[theirs], runs.count[theirs])

@@ -205,7 +205,6 @@ class ScriptRun:
 
     def _keep(self, cache: int, first: int, count: int, runs: Runs) -> Ints:
         """Note objects under consecutive ids; return how many each lane got."""
-        runs = runs.by_request()
         got = np.zeros(self.nr_lanes, dtype=np.int64)
         np.add.at(got, runs.request, runs.count.astype(np.int64))
         slabs = np.full((self.nr_lanes, count), UNKNOWN, dtype=np.int64)

@@ -180,7 +180,7 @@ class Twin:
             table[:, 2],
             node=table[:, 3] if named else None,
             gfp=GFP_KERNEL | (flags.THISNODE if thisnode else 0),
-        ).by_request()
+        )
         self._hand_out(requests, answers, runs.request, runs.slab, runs.count)
 
     def bulk_alloc(self, requests: Sequence[tuple[int, int, int]]) -> None:
@@ -188,7 +188,7 @@ class Twin:
         wanted = [AllocRequest(self.rows[r].cache, cpu, n, bulk=True) for r, cpu, n in requests]
         answers = alloc_window(wanted)
         table = np.array(requests, dtype=np.int64).reshape(-1, 3)
-        runs = self.slub.bulk_alloc(table[:, 0], table[:, 1], table[:, 2]).by_request()
+        runs = self.slub.bulk_alloc(table[:, 0], table[:, 1], table[:, 2])
         self._hand_out(requests, answers, runs.request, runs.slab, runs.count)
 
     def free(self, requests: Sequence[tuple[int, int, Sequence[int]]]) -> None:
