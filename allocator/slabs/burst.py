@@ -262,11 +262,13 @@ class Burst:
         cpu.slab[at], cpu.free[at] = slab[done], (free - missing)[done]
         cpu.nr[place] = height - np.bincount(owner, minlength=len(who))
         window.need[who[owner[done]]] = 0
-        short = (total[ends] - total[first] < need).nonzero()[0]
-        left = need[short] - (total[ends] - total[first])[short]
+        got = total[ends] - total[first]
+        short = (got < need).nonzero()[0]
+        left = need[short] - got[short]
         window.need[who[short]] = left
         cpu.slab[place[short]] = NONE
-        return who[short]
+        unserved: Ints = who[short]
+        return unserved
 
     def _without_partial(self, who: Ints, place: Ints, need: Words, which: Ints) -> Ints:
         """Leave requests whose CPU holds nothing any more."""
@@ -306,6 +308,7 @@ class Burst:
     def _by_row(self, who: Ints) -> Ints:
         """Return how many of these requests, ascending, each row has."""
         if self._bounds is None:
-            return np.bincount(self.window.row[who], minlength=self.state.nr_rows)
+            count: Ints = np.bincount(self.window.row[who], minlength=self.state.nr_rows)
+            return count
         at: Ints = who.searchsorted(self._bounds)
         return at[1:] - at[:-1]

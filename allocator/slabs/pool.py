@@ -97,7 +97,8 @@ class SlabPool:
             self._fill(which, int(wanted[which] - self._nr_spare[which]))
         depth = self._nr_spare[lane] - 1 - rank_among_equals(lane, len(wanted))
         self._nr_spare -= wanted
-        return self._spare[lane, depth]
+        numbers: Ints = self._spare[lane, depth]
+        return numbers
 
     def give(self, lane: Ints, slabs: Ints) -> None:
         """Take numbers back."""

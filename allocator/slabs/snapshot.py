@@ -77,6 +77,15 @@ def active_objects(state: State) -> Ints:
     return active
 
 
+def slab_pages(state: State) -> Ints:
+    """Return the pages in slabs, (row, node), whatever order each slab has."""
+    pool = state.pool
+    live = pool.objects[: pool.used].nonzero()[0]
+    pages = np.zeros(state.nr_rows * state.nr_nodes, dtype=np.int64)
+    np.add.at(pages, pool.home[live], np.int64(1) << pool.order[live].astype(np.int64))
+    return pages.reshape(state.nr_rows, state.nr_nodes)
+
+
 def slabinfo(state: State, rows: Sequence[int], caches: Sequence[CacheGeometry]) -> str:
     """Return lines of /proc/slabinfo.
 
