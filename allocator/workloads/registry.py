@@ -10,6 +10,7 @@ from allocator.workloads.hugepages import HugePages
 from allocator.workloads.memoryless_boot import MemorylessBoot
 from allocator.workloads.netperf import Netperf
 from allocator.workloads.rawpkt import RawPkt
+from allocator.workloads.replay_workload import Replay
 from allocator.workloads.unixbench import UnixBench
 from allocator.workloads.will_it_scale import WillItScaleMmap1
 
@@ -22,6 +23,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     Netperf.name: Netperf,
     PerfSchedMessaging.name: PerfSchedMessaging,
     RawPkt.name: RawPkt,
+    Replay.name: Replay,
     UnixBench.name: UnixBench,
     WillItScaleMmap1.name: WillItScaleMmap1,
 }
