@@ -17,7 +17,7 @@ from tests.laws.slub_strategies import Step, Window, kernels, machines, shapes, 
 from tests.laws.slub_twin import Twin
 
 EQUAL = settings(
-    max_examples=120,
+    max_examples=70,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -135,7 +135,7 @@ def test_every_counter_list_and_slab_equals_the_reference(data):
         twin.check()
 
 
-@settings(EQUAL, max_examples=25)
+@settings(EQUAL, max_examples=15)
 @given(st.data())
 def test_a_lane_does_not_feel_the_others_of_its_batch(data):
     """Two lanes together end up as each of them alone."""
