@@ -89,7 +89,7 @@ def _stack_table(
     return Table(labels=tuple(known), values=values)
 
 
-def _blank(shape: tuple[int, ...], dtype: np.dtype) -> Array:  # type: ignore[type-arg]
+def _blank(shape: tuple[int, ...], dtype: np.dtype) -> Array:
     if np.issubdtype(dtype, np.floating):
         return np.full(shape, np.nan)
     return np.zeros(shape, dtype=np.int64)
