@@ -149,9 +149,12 @@ class Kswapd:
 
     def beside(self, pages: int) -> int:
         """Let the time pass that a direct reclaimer took for some pages: it is as fast as that."""
-        if not self.awake or self.pace.slice_pages is not None or self._wait:
-            return 0
-        return self.run(pages)
+        return self.run(pages) if self.works_beside else 0
+
+    @property
+    def works_beside(self) -> bool:
+        """Tell whether it runs while a request reclaims."""
+        return self.awake and self.pace.slice_pages is None and not self._wait
 
     def rest(self) -> int:
         """Let enough time pass for it to finish its round and sleep; return the pages reclaimed."""

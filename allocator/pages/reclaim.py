@@ -157,26 +157,36 @@ class Node:
         """Reclaim for one request at one priority (shrink_node()); return the pages freed."""
         total = 0
         while self.lru.pages:
-            got = self.take(self._step(order, highest, priority, total), "direct")
+            got = self.take(self._step(order, highest, priority), "direct")
             total += got
             self.kswapd.beside(got)
             if not self._continues(order, highest, priority, got, total, retry_mayfail):
                 break
         return total
 
-    def _step(self, order: int, highest: int, priority: int, total: int) -> int:
-        """Pages of the next pass, several passes at once while no test can stop them."""
+    def batch(self, order: int, priority: int) -> int:
+        """Pages of one walk over the generations (try_to_shrink_lruvec())."""
         step = max(self.lru.pages >> priority, 1)
+        enough = max(CLUSTER, gap(self.policy, order))
+        return -(-min(step, enough) // GENERATION_BATCH) * GENERATION_BATCH
+
+    def _step(self, order: int, highest: int, priority: int) -> int:
+        """Pages of the next pass, several passes at once while no test can stop them."""
         if self.policy.lru == "generations":
-            batch = -(-step // GENERATION_BATCH) * GENERATION_BATCH
-            enough = -(-max(CLUSTER, gap(self.policy, order)) // GENERATION_BATCH)
-            return min(batch, max(1, enough) * GENERATION_BATCH)
-        step = max(step, CLUSTER) if priority < DEF_PRIORITY or step >= CLUSTER else step
-        passes = 1
-        if self._by_order(order, priority) and self.lru.pages > gap(self.policy, order):
-            away = min(self._pages_away(zone, order, highest) for zone in self.zones)
-            passes = max(1, min(away, self.lru.pages - gap(self.policy, order)) // step)
-        return step * passes
+            return self.batch(order, priority)
+        step = max(self.lru.pages >> priority, 1)
+        if priority < DEF_PRIORITY:
+            step = max(step, CLUSTER)
+        if not self._by_order(order, priority) or self.lru.pages <= gap(self.policy, order):
+            return step
+        away = min(self.away(order, highest), self.lru.pages - gap(self.policy, order))
+        if self.kswapd.works_beside:
+            away //= 2
+        return step * max(1, away // step)
+
+    def away(self, order: int, highest: int) -> int:
+        """Pages that the nearest zone needs at least until anything could succeed."""
+        return min(self._pages_away(zone, order, highest) for zone in self.zones)
 
     def _pages_away(self, zone: Zone, order: int, highest: int) -> int:
         """Pages that a zone needs at least until a request, or compaction, could succeed."""

@@ -97,10 +97,29 @@ class Reclaimer:
                 break
             if not any(self.nodes[zone.node].lru.pages for zone in request.zonelist):
                 break
+        if retry and total and self.policy.lru == "generations":
+            total += self._further_rounds(request, name)
         total = total or self._shrink_shadows(request)
         if total:
             self._drain_for(request)
         return total
+
+    def _further_rounds(self, request: Request, name: str) -> int:
+        """Make the rounds that are sure to follow: none can succeed before they are through.
+
+        A round of the generations frees a batch or two, far from what a huge page needs, and a
+        request that retries comes back at once, as long as compaction has too little to work with.
+        """
+        node = self.nodes[request.zonelist[0].node]
+        batch = node.batch(request.order, DEF_PRIORITY)
+        rounds = node.away(request.order, request.highest) // batch
+        if rounds < 1 or batch > node.lru.pages:
+            return 0
+        self.counters[name] += rounds
+        freed = node.take(batch * rounds, "direct")
+        for _ in range(2 * rounds):
+            self.tick()
+        return freed
 
     def _shrink_shadows(self, request: Request) -> int:
         """Reclaim what remembers reclaimed pages, when there is no page left (mm/workingset.c).
