@@ -76,6 +76,7 @@ class _Asked:
     place: Ints
     part: Floats
     zone: NDArray[np.bool_]
+    frees: NDArray[np.bool_]
     lock: Ints
     hold: Floats
 
@@ -115,6 +116,8 @@ class Charges:
         }
         self._transfers = Transfers(machines, layouts)
         self._far = self._transfers.mean_to()
+        self.get_partial_ns: Floats = np.zeros(lanes)
+        """(lane,) waiting for, getting and holding list_locks for allocations."""
         self.spent = Spent(*(np.zeros(lanes) for _ in fields(Spent)))
         lists, zones = np.arange(lanes * caches * nodes), np.arange(lanes * nodes)
         lines = self._cost["handover_lines"]
@@ -177,6 +180,7 @@ class Charges:
             lane * self._cpus + cpu,
             _part(call, request),
             np.zeros(len(lane), dtype=bool),
+            np.full(len(lane), call.frees),
             lists,
             cost["list_lock_cycles"][lane] + slabs * each,
         )
@@ -188,6 +192,7 @@ class Charges:
             place[event],
             _part(call, request)[event],
             np.ones(len(event), dtype=bool),
+            np.full(len(event), call.frees),
             lane * self._nodes + node[event],
             cost["zone_lock_ns"][lane] + pages * cost["zone_lock_page_ns"][lane],
         )
@@ -201,7 +206,7 @@ class Charges:
         it meets the queue as it is by then. The loop is over the requests of one CPU.
         """
         delay = np.zeros_like(base)
-        place, part, zone, lock, hold = (
+        place, part, zone, frees, lock, hold = (
             np.concatenate([getattr(one, name) for one in asked]) for name in _Asked.__slots__
         )
         arrival = part * base[place]
@@ -235,6 +240,8 @@ class Charges:
             else:
                 self.spent.list_lock_wait += waits
                 self.spent.list_lock += holds
+                of_allocs = np.where(frees[these], 0.0, wait[these] + service[these])
+                self.get_partial_ns += np.bincount(lane, of_allocs, self._lanes)
         return delay
 
 

@@ -47,6 +47,7 @@ def outcome(
         "slab_ns": spent.slab,
         "list_lock_wait_ns": spent.list_lock_wait,
         "list_lock_ns": spent.list_lock,
+        "get_partial_ns": batch.charges.get_partial_ns,
         "zone_lock_wait_ns": spent.zone_lock_wait,
         "zone_lock_ns": spent.zone_lock,
         "Slab": used.sum(axis=1),

@@ -151,9 +151,11 @@ def run(cells: Sequence[Mapping], seeds: int = SEEDS) -> list[dict[str, dict[str
     return answers
 
 
-def rates(program: str, changes: Mapping, seeds: int = SEEDS) -> list[Rate]:
-    """Return all compared rates of a program's records."""
-    known = records(program)
+def rates(
+    program: str, changes: Mapping, seeds: int = SEEDS, only: Sequence[str] = ()
+) -> list[Rate]:
+    """Return all compared rates of a program's records, or of some of them."""
+    known = [one for one in records(program) if not only or one["name"] in only]
     answers = run([cell(record, workload_of(record, changes)) for record in known], seeds)
     found = []
     for record, answer in zip(known, answers, strict=True):

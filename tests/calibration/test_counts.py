@@ -1,0 +1,77 @@
+"""The model's counts per allocation against those of booted kernels."""
+
+import numpy as np
+import pytest
+
+from tests.calibration.counts import COUNTERS, Rate, rates
+
+GROUPS_OF_RUNS = {
+    "order 3 to 2": ("as128-sock-proc-c16-g4", "as128-orderv2-sock-proc-c16-g4"),
+    "order 2 to 0": ("sock-proc-c8-g2-maxorder2", "sock-proc-c8-g2-maxorder0"),
+    "groups 1 to 6": ("sock-proc-c8-g1", "sock-proc-c8-g6"),
+    "CPUs 8 to 2": ("sock-proc-c8-g2-maxorder2", "sock-proc-c2-g2"),
+}
+"""Pairs of records whose slow path of kmalloc-cg-512 moves, and what is changed."""
+
+SOME = (
+    *(name for pair in GROUPS_OF_RUNS.values() for name in pair),
+    "nocpupartial-sock-proc-c16-g2",
+    "sock-proc-c8-g2-n2",
+    "sock-proc-c8-g2-s1400",
+)
+"""Enough records for a test; `python -m tests.calibration.counts` takes all 20."""
+
+
+@pytest.fixture(scope="module")
+def hackbench() -> list[Rate]:
+    return rates("hackbench", {}, only=SOME)
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_the_median_hackbench_record_is_inside_the_runs_range(
+    hackbench: list[Rate], counter: str
+) -> None:
+    inside = [rate.inside for rate in hackbench if rate.counter == counter]
+    assert len(inside) >= 18
+    assert np.mean(inside) >= 0.5
+
+
+@pytest.mark.parametrize("change", GROUPS_OF_RUNS)
+def test_the_slow_path_moves_as_the_records_move(hackbench: list[Rate], change: str) -> None:
+    def of(record: str) -> Rate:
+        wanted = (record, "kmalloc-cg-512", "alloc_slowpath")
+        return next(r for r in hackbench if (r.record, r.cache, r.counter) == wanted)
+
+    before, after = (of(name) for name in GROUPS_OF_RUNS[change])
+    seen = (after.low + after.high) / (before.low + before.high)
+    model = after.model / before.model
+    assert seen > 1.2
+    assert 1.1 < model < 2.2 * seen
+
+
+def test_the_slow_path_of_kmalloc_cg_512_doubles_from_order_3_to_2(
+    hackbench: list[Rate],
+) -> None:
+    slow = {
+        rate.record: rate.model
+        for rate in hackbench
+        if rate.cache == "kmalloc-cg-512" and rate.counter == "alloc_slowpath"
+    }
+    order3, order2 = (slow[name] for name in GROUPS_OF_RUNS["order 3 to 2"])
+    assert 1.6 < order2 / order3 < 2.5
+
+
+def test_without_cpu_partial_the_slow_path_takes_single_slabs(hackbench: list[Rate]) -> None:
+    found = {
+        rate.counter: rate
+        for rate in hackbench
+        if (rate.record, rate.cache) == ("nocpupartial-sock-proc-c16-g2", "kmalloc-cg-512")
+    }
+    assert "cpu_partial_drain" not in found
+    assert found["alloc_from_partial"].ratio == pytest.approx(1.0, abs=0.7)
+
+
+def test_the_rawpkt_slow_path_is_the_clones() -> None:
+    found = rates("stress-ng --rawpkt", {}, only=("rawpkt-c8",))
+    slow = [rate for rate in found if rate.counter in ("free_slowpath", "alloc_slowpath")]
+    assert all(0.5 < rate.ratio < 1.5 for rate in slow)
