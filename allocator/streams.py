@@ -8,13 +8,29 @@ from dataclasses import dataclass
 import numpy as np
 
 
+def content_text(config: object) -> str:
+    """Return plain data as text that is equal where the data are; whole floats are as integers."""
+    return json.dumps(_canonical(config), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _canonical(config: object) -> object:
+    if isinstance(config, Mapping):
+        return {str(key): _canonical(value) for key, value in config.items()}
+    if isinstance(config, list | tuple):
+        return [_canonical(value) for value in config]
+    if isinstance(config, float) and config.is_integer():
+        return int(config)
+    return config
+
+
 def content_key(config: object) -> int:
     """Return a 64-bit key of plain data (dicts, lists, str, int, float, bool, None).
 
-    Equal content gives the same key on every machine and Python.
+    Equal content gives the same key on every machine and Python; 1 and 1.0 are equal.
     """
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(content_text(config).encode(), digest_size=8).digest(), "little"
+    )
 
 
 SCENARIO = ("machine", "topology", "workload")

@@ -15,7 +15,7 @@ USER_ERROR = 2
 """Exit status where the command line or the configuration is wrong."""
 
 _NOT_SWEEPS = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i")
-_MODES = ("--multirun", "-m", "--run", "-r", "--shell-completion", "-sc")
+_MODES = ("--multirun", "-m", "--shell-completion", "-sc")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _multirun(arguments: list[str]) -> list[str]:
     """Say that this is a sweep, which it always is, so that Hydra's errors are about the sweep."""
     flags = [text.split("=", 1)[0] for text in arguments if text.startswith("-")]
+    if "hydra.mode=RUN" in arguments or {"--run", "-r"} & set(flags):
+        raise ConfigError("hydra.mode", "RUN", "MULTIRUN: a run is always a sweep")
     if any(flag in (*_NOT_SWEEPS, *_MODES) for flag in flags):
         return arguments
     return (
@@ -82,13 +84,11 @@ def _multirun(arguments: list[str]) -> list[str]:
 
 def _hydra() -> None:
     import hydra  # after the path of the plugin is there
-    from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig
 
     @hydra.main(version_base="1.3", config_path=str(CONFIGURATION), config_name="config")
     def task(config: DictConfig) -> None:
-        mode = getattr(HydraConfig.get().mode, "name", None)
-        raise ConfigError("hydra.mode", mode, "MULTIRUN: a run is always a sweep")
+        raise AssertionError("the sweeper runs points, not Hydra")
 
     task()
 

@@ -339,6 +339,8 @@ def _write(
 
 def _report(folder: Path, points: Points, request: Request) -> None:
     """Print the comparison and draw the picture."""
+    if not request.settings.report:
+        return
     if points.grid.size > MOST_REPORTED:
         log.info("a large dataset is reported on demand: python -m sweep.report %s", folder)
         return

@@ -27,6 +27,9 @@ EFFICIENCY = 0.8
 GROWTH = 8
 """Largest step from the largest chunk that was timed to the next."""
 
+SHRINKAGE = 2
+"""Largest step down: one size alone does not tell a fixed time from a time per point."""
+
 MAX_DEATHS = 2
 """Workers that may die on a chunk before it is split, or its only point is given up."""
 
@@ -43,12 +46,13 @@ class Cost:
 
     def tell(self, points: int, seconds: float) -> None:
         """Add a finished task; only the latest count."""
-        self.times = [*self.times[-15:], (points, seconds)]
+        self.times = [*self.times[-15:], (points, max(seconds, 1e-9 * points))]
 
     @property
-    def largest(self) -> int:
-        """Points of the largest task that was timed."""
-        return max(points for points, _ in self.times)
+    def sizes(self) -> tuple[int, int]:
+        """Points of the smallest and the largest task that was timed."""
+        sizes = [points for points, _ in self.times]
+        return min(sizes), max(sizes)
 
     def fit(self) -> tuple[float, float]:
         """Return the fixed seconds and the seconds per point, neither negative."""
@@ -56,7 +60,7 @@ class Cost:
         seconds = np.array([time for _, time in self.times], dtype=np.float64)
         mean = float(seconds.sum() / sizes.sum())
         spread = sizes - sizes.mean()
-        if float(spread @ spread) < 0.25 * sizes.mean() ** 2:  # sizes too alike to tell apart
+        if float(spread @ spread) < 0.1 * sizes.mean() ** 2:  # sizes too alike to tell apart
             return 0.0, mean
         slope = float(spread @ (seconds - seconds.mean()) / (spread @ spread))
         fixed = float(seconds.mean() - slope * sizes.mean())
@@ -85,8 +89,9 @@ def chunk_size(cost: Cost, *, left: int, workers: int, target: float) -> int:
     size = max(wanted, efficient, 1.0)
     share = math.ceil(left / workers)  # the last tasks should end together
     floor = max(1.0, (SHORTEST_TASK - fixed) / per_point, efficient / 4)
-    size = min(size, max(share, floor), GROWTH * cost.largest, LARGEST_CHUNK)
-    return max(1, min(int(size), left))
+    smallest, largest = cost.sizes
+    size = max(min(size, GROWTH * largest), smallest / SHRINKAGE)
+    return max(1, min(int(min(size, max(share, floor))), LARGEST_CHUNK, left))
 
 
 @dataclass(slots=True, kw_only=True)

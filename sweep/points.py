@@ -8,7 +8,6 @@ have one key and are simulated once.
 """
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from allocator.point import GROUPS, parse_group
 from allocator.simulate import MODEL_VERSION, Tasks
+from allocator.streams import content_text
 from sweep.compose import GroupTable
 from sweep.grid import Grid
 
@@ -182,7 +182,10 @@ def _terms(
             table.base(where),
         )
         for dim, axis in table.plain:
-            yield _summed([[(axis.key, _text(value))] for value in axis.values], kinds), where[dim]
+            yield (
+                _summed([[(axis.key, content_text(value))] for value in axis.values], kinds),
+                where[dim],
+            )
     replicates = [[("replicate", str(number))] for number in range(grid.replicates)]
     yield _summed(replicates, kinds), where[-1]
     version = ("model", str(MODEL_VERSION))
@@ -198,11 +201,7 @@ def leaves(prefix: str, config: object, without: Sequence[str]) -> Iterator[tupl
         for key, value in config.items():
             yield from leaves(f"{prefix}.{key}", value, without)
     else:
-        yield prefix, _text(config)
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        yield prefix, content_text(config)
 
 
 def _summed(rows: Sequence[Sequence[tuple[str, str]]], kinds: Sequence[frozenset[str]]) -> Keys:

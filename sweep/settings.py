@@ -8,7 +8,7 @@ from typing import Self
 from allocator.errors import ConfigError
 from allocator.point import GROUPS
 
-KEYS = ("seed", "replicates", "on_error", "resume", "sweep", "executor", "compare")
+KEYS = ("seed", "replicates", "on_error", "report", "resume", "sweep", "executor", "compare")
 """Keys of the configuration beside the groups of a point."""
 
 
@@ -93,16 +93,13 @@ class ExecutorSettings:
         auth = given.get("auth")
         if auth not in (None, "disabled", "token"):
             raise ConfigError("executor.auth", auth, "disabled, token or null")
-        ship = given.get("ship", True)
-        if not isinstance(ship, bool):
-            raise ConfigError("executor.ship", ship, "true or false")
         cpus, chunk = given.get("cpus"), given.get("chunk")
         return cls(
             name=str(name),
             address=_text("executor.address", given.get("address", "local")),
             cpus=None if cpus is None else _whole("executor.cpus", cpus, 1),
             auth=None if auth is None else str(auth),
-            ship=ship,
+            ship=_flag("executor.ship", given.get("ship", True)),
             task_seconds=float(seconds),
             chunk=None if chunk is None else _whole("executor.chunk", chunk, 1),
         )
@@ -154,6 +151,8 @@ class Settings:
     """Size of the dim `replicate`."""
     stop_on_error: bool
     """Whether no new points start after the first failure."""
+    report: bool
+    """Whether tables and pictures are made at the end."""
     grid: GridSettings
     """How axes become a grid."""
     executor: ExecutorSettings
@@ -178,6 +177,7 @@ class Settings:
             seed=_whole("seed", config.get("seed"), 0),
             replicates=_whole("replicates", config.get("replicates"), 1),
             stop_on_error=on_error == "stop",
+            report=_flag("report", config.get("report", True)),
             grid=GridSettings.from_config(config.get("sweep") or {}),
             executor=ExecutorSettings.from_config(config.get("executor") or {}),
             compare=CompareSettings.from_config(config.get("compare") or {}),
@@ -232,6 +232,12 @@ def _texts(key: str, value: object) -> list[str]:
 def _text(key: str, value: object) -> str:
     if not isinstance(value, str):
         raise ConfigError(key, value, "text")
+    return value
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(key, value, "true or false")
     return value
 
 

@@ -16,14 +16,16 @@ Ray's own retries are off: which chunk is tried again, split or given up is deci
 
 import logging
 import os
+import site
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from allocator.simulate import Tasks
-from sweep.executors import Done, ExecutorError, Fault
-from sweep.executors.worker import work
+from sweep.executors import Done, ExecutorError, Fault, worker
+from sweep.executors.worker import Answer
 from sweep.settings import ExecutorSettings
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,9 @@ OBJECT_STORE_BYTES = 512 << 20
 
 THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """Workers' environment: one CPU per task."""
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Folder of the packages `sweep` and `allocator`."""
 
 PATIENCE = 2.0
 """Seconds that closing waits for a Ray that is still starting."""
@@ -44,8 +49,20 @@ LOOK_AGAIN = 5.0
 class RayExecutor:
     """Runs tasks on Ray; starting it does not wait for Ray."""
 
-    def __init__(self, settings: ExecutorSettings) -> None:
+    def __init__(
+        self, settings: ExecutorSettings, *, work: Callable[[Tasks], Answer] = worker.work
+    ) -> None:
+        """Start Ray in the background.
+
+        Parameters
+        ----------
+        settings
+            Which Ray, and how much of it.
+        work
+            What a worker does with a task.
+        """
         self._settings = settings
+        self._work = work
         self._local = settings.address == "local"
         self._pending: dict[Any, int] = {}
         self._failure: Exception | None = None
@@ -106,6 +123,8 @@ class RayExecutor:
         errors = self._ray.exceptions
         try:
             results, seconds, text = self._ray.get(ref)
+        except errors.RayTaskError as error:  # raised before `work` could answer
+            raise ExecutorError(f"Ray's workers cannot run a task: {_last_line(error)}") from error
         except (errors.NodeDiedError, errors.ObjectLostError, errors.RaySystemError) as error:
             return Done(number=number, fault=Fault.LOST, text=type(error).__name__)
         except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
@@ -147,6 +166,8 @@ class RayExecutor:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         for name, value in THREADS.items():
             os.environ.setdefault(name, value)  # a local Ray's workers inherit this
+        if self._local:
+            _show_this_code()
         import ray  # takes a second, and only this executor needs it
 
         logging.getLogger("ray").setLevel(logging.ERROR)
@@ -166,18 +187,30 @@ class RayExecutor:
         else:
             options["runtime_env"] = _runtime_env(settings)
         ray.init(**options)
-        self._remote = ray.remote(num_cpus=1, max_retries=0)(work)
+        self._remote = ray.remote(num_cpus=1, max_retries=0)(self._work)
         self._ray = ray
         self._workers = self._cpus()
+
+
+def _show_this_code() -> None:
+    """Let a local Ray's workers import this code, where it is not installed but run from a tree."""
+    root = str(ROOT)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if root not in (*site.getsitepackages(), site.getusersitepackages(), *paths):
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
 
 
 def _runtime_env(settings: ExecutorSettings) -> dict[str, Any]:
     """Return what a cluster's workers need: this code, and one thread each."""
     env: dict[str, Any] = {"env_vars": dict(THREADS)}
     if settings.ship:
-        root = Path(__file__).resolve().parents[2]
-        env["py_modules"] = [str(root / "sweep"), str(root / "allocator")]
+        env["py_modules"] = [str(ROOT / "sweep"), str(ROOT / "allocator")]
     return env
+
+
+def _last_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__
 
 
 def _first_line(error: BaseException) -> str:

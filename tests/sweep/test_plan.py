@@ -28,6 +28,15 @@ def test_a_large_fixed_time_makes_large_chunks() -> None:
     assert chunk_size(fixed, left=10**6, workers=2, target=0.8) == pytest.approx(800, abs=1)
 
 
+def test_a_slow_first_chunk_is_not_followed_by_single_points() -> None:
+    known = cost((8, 8.0))  # all of it may be fixed, or none
+    assert chunk_size(known, left=100, workers=2, target=0.8) == 4
+    known.tell(4, 7.9)  # fixed: fewer tasks are better
+    assert chunk_size(known, left=100, workers=2, target=0.8) >= 50
+    known = cost((8, 8.0), (4, 4.0))
+    assert chunk_size(known, left=100, workers=2, target=0.8) == 2
+
+
 def test_the_last_points_are_shared_out() -> None:
     known = cost((100, 0.1), (800, 0.8))
     assert chunk_size(known, left=600, workers=2, target=0.8) == 300
