@@ -138,7 +138,7 @@ def _panel(spot: "Axes", surface: Surface, panel: Panel, limit: float) -> None:
             va="center",
             fontsize=8,
             style="italic" if plain else "normal",
-            color=_ink(colours[row, column], bool(plain)),
+            color="#555555" if reason else _ink(colours[row, column], bool(plain)),
             bbox={"facecolor": MISSING, "edgecolor": "none", "pad": 1} if reason else None,
         )
     spot.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
@@ -176,8 +176,9 @@ def _colours(panel: Panel, limit: float, diverging: bool) -> tuple[np.ndarray, n
         gain = values * (panel.better or 1)
         shade = colormaps["RdBu"](0.5 + 0.45 * np.clip(gain / limit, -1, 1))
     else:
-        low, high = float(values.min()), float(values.max())
-        shade = colormaps["viridis"]((values - low) / ((high - low) or 1.0) * 0.8 + 0.2)
+        finite = panel.cells[np.isfinite(panel.cells)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
+        shade = colormaps["viridis"](0.2 + 0.8 * (values - low) / ((high - low) or 1.0))
     write = percent if diverging else short
     if values.size > ANNOTATED:
         return shade, np.full(values.shape, "")

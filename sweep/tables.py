@@ -56,10 +56,10 @@ class Report:
         shown = self.groups[:limit]
         comparison = self.comparison
         lines = [self.overview(), ""]
-        if layout == "mmtests":
+        if layout == "mmtests" and shown:
             better = comparison.better()[self.ranking.cells[: len(shown)]]
             lines.append(mmtests(shown, comparison.labels, better.tolist()))
-        else:
+        elif layout == "lkp":
             fixed = comparison.cells.fixed()
             lines += [
                 group_text(group, comparison.axis, comparison.labels, fixed, stats)

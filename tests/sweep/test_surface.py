@@ -124,6 +124,17 @@ def test_the_picture_says_what_it_shows(patch):
     ]
 
 
+def test_missing_cells_can_be_read_where_the_metric_is_shown():
+    ds = dataset(
+        {"x": [0, 1, 2]}, status=lambda x, **_: 4 * (x == 1), throughput=lambda x, **_: x + 5
+    )
+    panel = figure_of(metric_surfaces(cells_of(ds))[0], 1.0).axes[0]
+    assert [text.get_text() for text in panel.texts] == ["5", "excluded", "7"]
+    assert panel.texts[1].get_color() == "#555555"
+    dark, _, bright = (patch.get_facecolor() for patch in panel.patches)
+    assert sum(dark[:3]) < sum(bright[:3])
+
+
 def test_better_is_blue_whatever_the_sign():
     for metric, better in (("throughput", 120.0), ("SUnreclaim", 80.0)):
         ds = dataset(
