@@ -7,6 +7,7 @@ adjust_pool_surplus(). Sizes that the buddy lists do not hold (gigantic pages) a
 from collections.abc import Sequence
 
 from allocator import gfp as gfp_bits
+from allocator.pages import migratetype as mt
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.lru import Use
 from allocator.pages.reclaimer import Reclaimer
@@ -25,6 +26,8 @@ POOL_MASK = (
 """GFP_HIGHUSER_MOVABLE for a compound page, failures unreported (htlb_alloc_mask())."""
 KERNEL_FLAGS = gfp_bits.THISNODE | gfp_bits.RETRY_MAYFAIL
 """What the kernel adds for a pool page (alloc_buddy_hugetlb_folio())."""
+
+_FEW = 4
 
 
 class HugetlbPool:
@@ -119,8 +122,40 @@ class HugetlbPool:
 
     def _grow(self, count: int, allowed: Sequence[int]) -> None:
         gave_up: set[int] = set()
+        self._grow_freely(count, allowed)
         while self.persistent < count and self._one_more(allowed, gave_up):
             pass
+
+    def _grow_freely(self, count: int, allowed: Sequence[int]) -> None:
+        """Make the turns at once in which every node is sure to give a page on the fast path.
+
+        kswapd sleeps meanwhile, so nothing else happens between them.
+        """
+        order = self._order
+        sure = [self._sure(node) for node in allowed]
+        turns = min(min(sure), (count - self.persistent) // len(allowed))
+        if turns < _FEW or any(self._reclaimer.nodes[node].kswapd.awake for node in allowed):
+            return
+        first = self._next if self._next in allowed else _after(allowed, self._next)
+        start = list(allowed).index(first)
+        for node in [*allowed[start:], *allowed[:start]]:
+            pfns = self._allocator.alloc_many(self._cpu, order, self._mask, turns, node)
+            for pfn in pfns.tolist():
+                self._count("success")
+                self._add(pfn)
+        self._next = first
+
+    def _sure(self, node: int) -> int:
+        """Huge pages that the node's highest zone gives before it is near its low mark."""
+        zone = self._reclaimer.nodes[node].zones[-1]
+        above = zone.free - zone.mark("low") - max(zone.reserve)
+        blocks = sum(
+            one.live << (have - self._order)
+            for have, row in enumerate(zone.buddy.lists)
+            if have >= self._order
+            for one in row[: mt.PCP_TYPES]
+        )
+        return min(above >> self._order, blocks) - _FEW
 
     def _one_more(self, allowed: Sequence[int], gave_up: set[int]) -> bool:
         """Ask one node after the other for a page, beginning with the next in turn."""
@@ -142,13 +177,9 @@ class HugetlbPool:
         return False
 
     def _add(self, pfn: int) -> None:
-        for node in self._reclaimer.nodes.values():
-            for zone in node.zones:
-                if zone.buddy.start <= pfn < zone.buddy.end:
-                    node.uses[zone.index].set(pfn, 1 << self._order, Use.POOL)
-                    self.free[zone.node].append(pfn)
-                    return
-        raise LookupError(f"page {pfn} is on no node")
+        zone = self._allocator.zone_at(pfn)
+        self._reclaimer.nodes[zone.node].uses[zone.index].set(pfn, 1 << self._order, Use.POOL)
+        self.free[zone.node].append(pfn)
 
     def _count(self, what: str) -> None:
         counters = self._allocator.counters

@@ -89,8 +89,8 @@ def test_5_3_asks_with_full_force_each_time() -> None:
         return -1
 
     reclaimer.allocator.alloc = note  # type: ignore[assignment,method-assign]
-    pool.write(4)
-    pool.write(4)
+    pool.write(3)
+    pool.write(3)
     assert masks == [True, True]
 
 
