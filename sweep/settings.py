@@ -66,7 +66,7 @@ class ExecutorSettings:
     cpus: int | None = None
     """CPUs to use; None: all."""
     auth: str | None = None
-    """`RAY_AUTH_MODE`; None: `disabled` for a local Ray, else the environment's or `token`."""
+    """`RAY_AUTH_MODE`; None: `disabled` for a local Ray, else what the environment has."""
     ship: bool = True
     """Whether this code is sent to a cluster's workers."""
     task_seconds: float = 0.8

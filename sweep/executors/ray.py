@@ -158,11 +158,7 @@ class RayExecutor:
     def _connect(self) -> None:
         settings = self._settings
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        auth = settings.auth or ("disabled" if self._local else None)
-        if auth is not None:
-            os.environ["RAY_AUTH_MODE"] = auth
-        else:
-            os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ["RAY_AUTH_MODE"] = _auth_mode(settings)
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         for name, value in THREADS.items():
             os.environ.setdefault(name, value)  # a local Ray's workers inherit this
@@ -190,6 +186,19 @@ class RayExecutor:
         self._remote = ray.remote(num_cpus=1, max_retries=0)(self._work)
         self._ray = ray
         self._workers = self._cpus()
+
+
+def _auth_mode(settings: ExecutorSettings) -> str:
+    """Return how Ray's processes prove who they are; Ray aborts if it wants a token and has none.
+
+    A Ray of our own listens on this machine only and needs none. On a cluster the environment
+    decides, as it did on the nodes; else whether there is a token.
+    """
+    if settings.auth is not None or settings.address == "local":
+        return settings.auth or "disabled"
+    named = any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    has_token = named or (Path.home() / ".ray" / "auth_token").exists()
+    return os.environ.get("RAY_AUTH_MODE") or ("token" if has_token else "disabled")
 
 
 def _show_this_code() -> None:

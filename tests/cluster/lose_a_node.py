@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+os.environ |= {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 os.environ["PYTHONPATH"] = str(ROOT)  # workers find the tests' workload; the code itself is sent
 
 import xarray as xr  # noqa: E402
