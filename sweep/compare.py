@@ -109,8 +109,12 @@ class Comparison:
 
     def absolute(self) -> Bools:
         """Return where the metric is a percentage, (cell,)."""
-        units = [known(m, self.cells.root[m].attrs).units for m in self.metrics]
-        return np.array([u in ("percent", "%") for u in units])[self.metric_of_cell()]
+        return np.array([self.is_absolute(m) for m in self.metrics])[self.metric_of_cell()]
+
+    def is_absolute(self, name: str, table: str = "") -> bool:
+        """Return whether a variable is a percentage, whose change is a difference of points."""
+        source = self.cells.tables[table] if table else self.cells.root
+        return known(name, source[name].attrs, table).units in ("percent", "%")
 
     @property
     def data(self) -> xr.Dataset:

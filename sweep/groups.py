@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.results import Status
-from sweep.cells import known
 from sweep.compare import Comparison
 from sweep.dataset import EXCLUDED, STATUSES
 from sweep.stats import (
@@ -245,7 +244,7 @@ def _score(comparison: Comparison, chosen: NDArray[np.int64]) -> Floats:
     score = np.zeros(len(chosen))
     for name in comparison.cells.scalars:
         summary = summarise(comparison.values(name, chosen=chosen))
-        size = np.abs(change(summary.mean, _absolute(comparison, name)))
+        size = np.abs(change(summary.mean, comparison.is_absolute(name)))
         listed = changed(summary, OTHER_RATIO) & np.isfinite(size)
         score = np.maximum(score, np.where(listed, size, 0.0).max(axis=1, initial=0.0))
     return score
@@ -256,14 +255,14 @@ def _other_stats(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list
     found: list[list[Stat]] = [[] for _ in chosen]
     for name in comparison.cells.scalars:
         summary = summarise(comparison.values(name, chosen=chosen))
-        _collect(found, name, summary, _absolute(comparison, name))
+        _collect(found, name, summary, comparison.is_absolute(name))
     for stats in found:
         stats.sort(key=lambda stat: -stat.size)
     for table in comparison.cells.tables:
         of_table: list[list[Stat]] = [[] for _ in chosen]
         for name in comparison.cells.columns(table):
             values = np.moveaxis(comparison.values(name, table, chosen), -1, 0)
-            absolute = _absolute(comparison, name, table)
+            absolute = comparison.is_absolute(name, table)
             for entry, per_entry in zip(comparison.cells.entries(table), values, strict=True):
                 _collect(of_table, f"{table}.{entry}.{name}", summarise(per_entry), absolute)
         for stats, more in zip(found, of_table, strict=True):
@@ -311,11 +310,6 @@ def _stats(key: str, summary: Summary, absolute: bool) -> list[Stat]:
         Stat(key=key, mean=tuple(m), std=tuple(s), change=tuple(c), absolute=absolute)
         for m, s, c in rows
     ]
-
-
-def _absolute(comparison: Comparison, name: str, table: str = "") -> bool:
-    source = comparison.cells.tables[table] if table else comparison.cells.root
-    return known(name, source[name].attrs, table).units in ("percent", "%")
 
 
 def _workload(comparison: Comparison, where: Mapping[str, str]) -> str:

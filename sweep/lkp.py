@@ -101,7 +101,8 @@ def mmtests(groups: Sequence[Group], labels: Sequence[str], better: Sequence[int
     column = 26
     lines = [" " * (wide + 9) + "".join(f"{label[:column]:>{column}}" for label in labels)]
     for name, group, sign in zip(names, groups, better, strict=True):
-        gains = (0.0, *(round(sign * p, 2) + 0.0 for p in group.metric.change))
+        base = group.metric.mean[0] or math.nan
+        gains = [round(sign * 100 * (mean - base) / base, 2) + 0.0 for mean in group.metric.mean]
         cells = "".join(
             f"{_mean(m).strip():>{column - 12}} ({g:>8.2f}%)"
             for m, g in zip(group.metric.mean, gains, strict=True)

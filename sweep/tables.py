@@ -155,7 +155,8 @@ def _effect_lines(comparison: Comparison) -> list[str]:
         by_axis = []
         for dim, effect in found.items():
             means = np.asarray(effect.values)[place] if carrier else np.asarray(effect.values)
-            by_axis += _by_axis(dim, comparison, means)
+            unit = "" if comparison.is_absolute(metric) else "%"
+            by_axis += _by_axis(dim, comparison, means, unit)
         if by_axis:
             lines += [f"mean change of {name}{'.' if name else ''}{metric}", *by_axis]
     return lines
@@ -183,7 +184,7 @@ def _unchanged(comparison: Comparison) -> list[str]:
     return lines if len(lines) > 1 else []
 
 
-def _by_axis(dim: str, comparison: Comparison, means: Floats) -> list[str]:
+def _by_axis(dim: str, comparison: Comparison, means: Floats, unit: str) -> list[str]:
     labels = comparison.cells.labels(dim)
     if not 2 <= len(labels) <= SHOWN_VALUES:
         return []
@@ -193,6 +194,6 @@ def _by_axis(dim: str, comparison: Comparison, means: Floats) -> list[str]:
         if len(there) < 2 or max(m for _, m in there) - min(m for _, m in there) < NO_EFFECT:
             continue
         among = f" ({value})" if len(comparison.labels) > 2 else ""
-        parts = ", ".join(f"{label} {mean:+.1f}%" for label, mean in there)
+        parts = ", ".join(f"{label} {mean:+.1f}{unit}" for label, mean in there)
         lines.append(f"  by {dim}{among}: {parts}")
     return lines
