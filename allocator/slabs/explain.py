@@ -16,7 +16,7 @@ from allocator.slabs.geometry import (
 from allocator.slabs.order import COSTLY_ORDER, MAX_OBJECTS
 from allocator.slabs.parameters import SlabParameters
 from allocator.slabs.policy import SlabPolicy
-from allocator.topology import Topology
+from allocator.topology import MAX_CPUS, Topology
 
 _FRACTIONS = {"fractions_min_objects": (16, 8, 4), "fractions": (16, 8, 4, 2)}
 
@@ -61,9 +61,10 @@ def explain(
     policy = PRESETS[kernel].slab
     if not 0 < size <= LARGEST_OBJECT:
         raise ConfigError("--size", size, f"1 to {LARGEST_OBJECT} bytes")
-    if cpus < 1:
-        raise ConfigError("--cpus", cpus, "at least 1")
-    page = page_size or (65536 if arch == "ppc64" else 4096)
+    if not 1 <= cpus <= MAX_CPUS:
+        raise ConfigError("--cpus", cpus, f"1 to {MAX_CPUS}")
+    usual = 65536 if arch == "ppc64" else 4096
+    page = usual if page_size is None else page_size
     topology = Topology(
         arch=arch,
         page_size=page,

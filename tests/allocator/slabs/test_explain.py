@@ -55,7 +55,9 @@ def test_the_last_order_told_is_the_order(
     [
         ({"kernel": "v9"}, r"--kernel: found 'v9', expected one of v3_13"),
         ({"size": 0}, r"--size: found 0"),
-        ({"cpus": 0}, r"--cpus: found 0, expected at least 1"),
+        ({"cpus": 0}, r"--cpus: found 0, expected 1 to 8192"),
+        ({"cpus": 10**9}, r"--cpus: found 1000000000, expected 1 to 8192"),
+        ({"page_size": 0}, r"page_size: found 0, expected a page size of x86_64: 4096"),
         ({"max_order": 12}, r"slab\.max_order: found 12, expected at most 10"),
         ({"flags": frozenset({"FOO"})}, r"flags: found 'FOO', expected one of ACCOUNT"),
     ],
