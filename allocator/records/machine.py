@@ -76,11 +76,11 @@ def nodes_of(record: Record) -> list[tuple[int, list[int], bool]]:
             for node in env.sections("nodes")
         ]
     else:
-        with_memory = set(cpu_list(env.text("nodes_normal_memory", "0")))
+        with_memory = set(_list_at(env, "nodes_normal_memory", "0"))
         cpus = env.section("node_cpus", optional=True)
         nodes = [
-            (node, cpu_list(cpus.text(str(node), "")), node in with_memory)
-            for node in cpu_list(env.text("nodes_online", "0"))
+            (node, _list_at(cpus, str(node), ""), node in with_memory)
+            for node in _list_at(env, "nodes_online", "0")
         ]
     nodes.sort()
     if [node for node, _, _ in nodes] != list(range(len(nodes))) or not nodes:
@@ -103,6 +103,13 @@ def cpu_list(text: str) -> list[int]:
             raise PredictError(f"found {text!r}, expected a list such as 0-3,8")
         numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
     return numbers
+
+
+def _list_at(section: Section, key: str, default: str) -> list[int]:
+    try:
+        return cpu_list(section.text(key, default))
+    except PredictError:
+        raise section.fail(key, "a list such as 0-3,8") from None
 
 
 def zones_of(record: Record) -> tuple[ZoneSize, ...]:

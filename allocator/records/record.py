@@ -14,6 +14,9 @@ KINDS = ("static", "replay", "hugetlb", "workload")
 SCHEMA = 1
 """Version of the layout that is read here."""
 
+MAX_BYTES = 1 << 26
+"""Most bytes of a record file; real ones hold less than a tenth of it."""
+
 T = TypeVar("T")
 
 _SHORT = reprlib.Repr()
@@ -147,7 +150,11 @@ def load(path: str | Path) -> Record:
     """
     file = Path(path)
     try:
-        content = json.loads(file.read_bytes())
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise PredictError(f"{file}: found more than {MAX_BYTES} bytes, expected a record")
+        content = json.loads(raw)
     except OSError as error:
         raise PredictError(f"{file}: cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -4,6 +4,9 @@ from pathlib import Path
 
 from allocator.errors import ConfigError
 
+MAX_BYTES = 1 << 26
+"""Most bytes of a script."""
+
 
 def script_text(path: str) -> str:
     """Return the text of a replay script.
@@ -14,7 +17,11 @@ def script_text(path: str) -> str:
         If the file cannot be read; the key is `workload.script`.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        with Path(path).open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise ConfigError("workload.script", path, f"a script of at most {MAX_BYTES} bytes")
+        return raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
         raise ConfigError(

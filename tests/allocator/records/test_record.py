@@ -192,3 +192,18 @@ def test_cpu_lists_are_read(text: str, numbers: list[int]) -> None:
 def test_a_bad_cpu_list_is_one_line() -> None:
     with pytest.raises(PredictError, match="found '0-x', expected a list such as 0-3,8"):
         cpu_list("0-x")
+
+
+def test_a_list_of_nodes_that_is_none_is_told_by_file_and_field():
+    env = {"machine": "x86_64", "nodes_online": "0", "nodes_normal_memory": "x"}
+    record = record_of(content(env=env), Path("box.json"))
+    with pytest.raises(PredictError, match=r"box\.json: env\.nodes_normal_memory: found 'x'"):
+        machine_topology(record)
+
+
+def test_a_file_without_an_end_is_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("allocator.records.record.MAX_BYTES", 100)
+    file = tmp_path / "long.json"
+    file.write_text(" " * 101)
+    with pytest.raises(PredictError, match=r"long\.json: found more than 100 bytes"):
+        load(file)
