@@ -49,7 +49,7 @@ def _predict(record: Record) -> dict[str, object]:
     kernel, topology = kernel_of(record), machine_topology(record)
     script = parse_script(
         given.text("ops"),
-        source=f"{record.name}.ops",
+        source=f"{given.where}.ops",
         cpus=range(topology.cpus),
         nodes=range(topology.nodes),
         max_page_order=topology.max_buddy_order,

@@ -65,7 +65,7 @@ def predict_page_replay(record: Record, slab_scripts: SlabScripts) -> dict[str, 
     nodes = nodes_of(record)
     script = parse_script(
         given.text("ops"),
-        source=f"{record.name}.ops",
+        source=f"{given.where}.ops",
         cpus=[cpu for _, cpus, _ in nodes for cpu in cpus],
         nodes=[node for node, _, _ in nodes],
     )

@@ -34,6 +34,9 @@ from allocator.workloads.script_ops import (
     Sysfs,
 )
 
+MAX_DRAINS = 1000
+"""Most rounds of one `drain`; per-CPU lists are empty or at rest long before."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
@@ -315,7 +318,7 @@ class _Reader:
         return Proc(line=self.line, path=words[1], value=words[2])
 
     def read_drain(self, words: list[str]) -> Op:
-        return Drain(line=self.line, times=self.number(words[1], "a count"))
+        return Drain(line=self.line, times=self.number(words[1], "a count", 0, MAX_DRAINS))
 
     def read_sleep(self, words: list[str]) -> Op:
         return Sleep(line=self.line, duration_ms=self.number(words[1], "milliseconds"))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator import gfp as flags
+from allocator.errors import ConfigError
 from allocator.kernel import Kernel
 from allocator.pages.source import PageSource
 from allocator.slabs.cache import CacheSpec
@@ -101,7 +102,7 @@ class ScriptRun:
         self.cpus = lanes[0].topology.cpus
         created = [op for op in script.ops if isinstance(op, CreateCache)]
         self.nr_caches = len(created)
-        self.geometries = [_geometries(kernel, lane, created) for lane in lanes]
+        self.geometries = [_geometries(kernel, lane, created, script.source) for lane in lanes]
         percent = [lane.parameters.remote_node_defrag_ratio for lane in lanes]
         per_row = [lane.topology for lane in lanes for _ in created]
         self.slub: Slub | None = None
@@ -288,8 +289,16 @@ class ScriptRun:
             self.watcher.moved(events.page_moves)
 
 
-def _geometries(kernel: Kernel, lane: Lane, created: Sequence[CreateCache]) -> list[CacheGeometry]:
-    """Return the geometry of a script's caches on one machine."""
+def _geometries(
+    kernel: Kernel, lane: Lane, created: Sequence[CreateCache], source: str
+) -> list[CacheGeometry]:
+    """Return the geometry of a script's caches on one machine.
+
+    Raises
+    ------
+    ConfigError
+        If objects of a cache fit no slab: the kernel refuses to create it.
+    """
     specs = [
         CacheSpec(
             name=op.cache,
@@ -302,7 +311,13 @@ def _geometries(kernel: Kernel, lane: Lane, created: Sequence[CreateCache]) -> l
     ]
     if not specs:
         return []
-    return cache_geometries(kernel.slab, lane.topology, lane.parameters, specs)
+    geometries = cache_geometries(kernel.slab, lane.topology, lane.parameters, specs)
+    for op, geometry in zip(created, geometries, strict=True):
+        if geometry.order < 0:
+            largest = lane.topology.page_size << lane.topology.max_buddy_order
+            found = f"{geometry.slab_size} bytes an object with its alignment"
+            raise ConfigError(f"{source}:{op.line}", found, f"at most {largest}, the largest slab")
+    return geometries
 
 
 def _index(ids: range | tuple[int, ...]) -> Ints:

@@ -1,6 +1,7 @@
 """Replay scripts: records of booted kernels, and the workload for sweeps."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,3 +64,21 @@ def test_equal_workloads_share_a_shape():
     one = Replay.from_config({"ops": "cache c 8 0 -"})
     assert one == Replay.from_config({"ops": "cache c 8 0 -"})
     assert np.unique([hash(one), hash(Replay.from_config({"ops": "cache c 8 0 -"}))]).size == 1
+
+
+@pytest.mark.parametrize("cache", ["cache c 5000000 0 -", "cache c 64 8388608 -"])
+def test_a_cache_whose_objects_fit_no_slab_is_refused_as_the_kernel_does(cache):
+    path = RECORDS[0]
+    record = load(path).blind()
+    script = f"cache a 8 0 -\n{cache}\nalloc c 0 1 0\n"
+    with pytest.raises(ConfigError, match=r"given\.ops:2: found .*at most 4194304") as fault:
+        predict_replay([replace(record, given={"ops": script})])
+    assert str(path) in str(fault.value)
+
+
+def test_a_script_without_an_end_is_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("allocator.records.script_file.MAX_BYTES", 100)
+    script = tmp_path / "long.ops"
+    script.write_text("#" * 101)
+    with pytest.raises(ConfigError, match=r"long\.ops', expected a script of at most 100 bytes"):
+        Replay.from_config({"script": str(script)})

@@ -169,6 +169,7 @@ def test_sizes_of_the_id_tables_follow_the_highest_ids():
             "box.ops:5: .* it was freed in line 3",
         ),
         ("cache c 8 0 -\nsysfs c order 1", "found 'order', expected an attribute: min_partial"),
+        ("drain 99999999999", "found 99999999999, expected a count, 0 to 1000"),
         ("page 11 0 1 0 KERNEL", "found 11, expected an order, 0 to 10"),
         (
             "page 0 0 9 0 KERNEL\npage 0 0 1 8 KERNEL",
