@@ -144,11 +144,17 @@ class Comparison:
                 "runs": of_others(summary.runs[:, 1:]),
             },
             coords={dim: self.cells.root[dim] for dim in self.dims if dim in self.cells.root.coords}
-            | {self.axis: list(self.labels[1:])},
+            | {self.axis: self._others()},
         )
         data.attrs = {"baseline": f"{self.axis}={self.labels[0]}", "metrics": list(self.metrics)}
         data["change"].attrs = {"units": "percent", "long_name": "change against the baseline"}
         return data
+
+    def _others(self) -> NDArray[np.generic]:
+        """Return the coordinate of the compared values, of the type that the dataset has."""
+        if self.axis not in self.cells.root.coords:
+            return np.array(self.order[1:], dtype=np.int64)
+        return np.asarray(self.cells.root[self.axis].values)[list(self.order[1:])]
 
     def changes(self, summary: Summary) -> Floats:
         """Return the change of each cell's metric, (cell, value - 1)."""

@@ -264,7 +264,8 @@ def _other_stats(comparison: Comparison, chosen: NDArray[np.int64]) -> list[list
             values = np.moveaxis(comparison.values(name, table, chosen), -1, 0)
             absolute = comparison.is_absolute(name, table)
             for entry, per_entry in zip(comparison.cells.entries(table), values, strict=True):
-                _collect(of_table, f"{table}.{entry}.{name}", summarise(per_entry), absolute)
+                key = f"{table}.{entry.replace(' ', ':')}.{name}"  # one word, to cut by column
+                _collect(of_table, key, summarise(per_entry), absolute)
         for stats, more in zip(found, of_table, strict=True):
             stats += sorted(more, key=lambda stat: -stat.size)
     return found

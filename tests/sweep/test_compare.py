@@ -85,6 +85,7 @@ def test_any_axis_can_be_compared():
     cells = cells_of(lab())
     orders = compare(cells, "slab.max_order=3", against=["0"])
     assert orders.labels == ("3", "0")
+    assert orders.data["slab_max_order"].values.tolist() == [0]
     assert orders.dims == ("machine", "kernel", "gfp", "workload")
     workloads = compare(cells, "workload=hugepages")
     assert workloads.metrics == ("nr_hugepages",)
