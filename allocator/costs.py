@@ -101,6 +101,12 @@ COSTS: dict[str, Quantity] = {
     "list_lock_cycles": Quantity(value=80, unmeasured=_READING, range=(40, 200)),
     "list_slab_cycles": Quantity(value=30, unmeasured=_READING, range=(10, 100)),
     "list_slab_lines": Quantity(value=1.0, unmeasured=_READING, range=(0.5, 3)),
+    "freeze_lines": Quantity(
+        value=0.5,
+        unmeasured="how often a racing free takes the line away between list and update; commit "
+        "8ff60eb052, which retried under the lock, halved rawpkt",
+        range=(0, 1.5),
+    ),
     "handover_lines": Quantity(value=1.5, unmeasured=_READING, range=(1, 3)),
     "object_lines": Quantity(value=1.0, unmeasured=_READING, range=(0, 4)),
     "slab_object_cycles": Quantity(value=6, unmeasured=_READING, range=(2, 30)),
@@ -141,6 +147,8 @@ slab_update_cycles: one 16-byte compare-exchange on a slab's line that is alread
 list_lock_cycles: holding list_lock without slabs.
 list_slab_cycles, list_slab_lines: per slab handled under list_lock: work, and lines fetched from
 the CPU that touched them last.
+freeze_lines: further line transfers per slab that is frozen or unfrozen under list_lock (to 6.7),
+as frees on other CPUs race for its word.
 handover_lines: line transfers between two holders of a contended lock.
 object_lines: line transfers when an object changes CPU through the allocator.
 slab_object_cycles: building a new slab's freelist, per object.

@@ -58,7 +58,8 @@ class Loops:
     items: Sequence[Item]
     """Objects of an operation, in the order of the batch's caches."""
     tasks: int
-    """Tasks, each on a CPU of its own, spread evenly over all."""
+    """Tasks, each on a CPU of its own by number: a socket's cores first, then the next socket's,
+    then second threads, as will-it-scale pins them on x86."""
     batch: Ints
     """(lane,) operations whose callbacks run together, in the mean."""
     batches: Ints
@@ -98,7 +99,7 @@ class Callbacks:
     def run(self) -> None:
         """Run all batches, then free what is left. The loop is over batches."""
         batch, loops = self.batch, self.loops
-        cpus = np.arange(loops.tasks) * batch.cpus // loops.tasks
+        cpus = np.arange(loops.tasks)
         for number in range(int(loops.batches.max()) + len(self._waiting)):
             draws = np.array([draw.random(batch.cpus) for draw in self._draws])
             size = loops.batch[:, None] * (1.0 + JITTER * (2.0 * draws[:, cpus] - 1.0))

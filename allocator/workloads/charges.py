@@ -172,10 +172,11 @@ class Charges:
         cost = self._cost
         request, lists, slabs = call.locks.T
         lane, cpu = call.lane[request], call.cpu[request]
-        each = cost["list_slab_cycles"][lane]
-        each = each + cost["list_slab_lines"][lane] * self._far[lane, cpu, lists % self._nodes]
+        lines, each = cost["list_slab_lines"][lane], cost["list_slab_cycles"][lane]
         if self._freezes_under_lock:
+            lines = lines + cost["freeze_lines"][lane]
             each = each + cost["slab_update_cycles"][lane]
+        each = each + lines * self._far[lane, cpu, lists % self._nodes]
         listed = _Asked(
             lane * self._cpus + cpu,
             _part(call, request),
