@@ -23,6 +23,8 @@ LARGEST = 18.0
 """Inches that the panels of a picture take at most, each way."""
 LABEL = 0.15
 """Inches between tick labels."""
+CHARACTER = 0.075
+"""Inches that a character of a label takes."""
 MOST = 100.0
 """Percent at which the colours end at the latest, so that one huge change does not hide others."""
 ABOUT_METRICS = "the metric itself, brighter is more"
@@ -87,7 +89,7 @@ def figure_of(surface: Surface, limit: float) -> "Figure":
             spot.set_axis_off()
             continue
         _panel(spot, surface, panels[number], limit)
-        _ticks(spot, surface, math.ceil(columns * LABEL / width), math.ceil(rows * LABEL / height))
+        _ticks(spot, surface, width, math.ceil(rows * LABEL / height))
     for spot in grid[:-1, :].flat if len(panels) == grid.size else ():
         spot.set_xticklabels([])
         spot.set_xlabel("")
@@ -235,12 +237,15 @@ def _ink(colour: "np.ndarray", plain: bool) -> str:
     return "black" if brightness > 0.5 else "white"
 
 
-def _ticks(spot: "Axes", surface: Surface, step_x: int, step_y: int) -> None:
-    """Label the columns and rows, with steps where they are too many."""
-    spot.set_xticks(range(len(surface.columns))[::step_x], surface.columns[::step_x], fontsize=8)
+def _ticks(spot: "Axes", surface: Surface, width: float, step_y: int) -> None:
+    """Label columns and rows, with steps where they are too many."""
+    columns = len(surface.columns)
+    step_x = math.ceil(columns * LABEL / width)
+    slanted = max(map(len, surface.columns)) * CHARACTER > width / columns * step_x
+    turn = {"rotation": 30, "ha": "right"} if slanted else {}
+    places = range(columns)[::step_x]
+    spot.set_xticks(places, surface.columns[::step_x], fontsize=8, **turn)
     spot.set_yticks(range(len(surface.rows))[::step_y], surface.rows[::step_y], fontsize=8)
-    if max(map(len, surface.columns)) > 8 and len(surface.columns) > 2:
-        spot.set_xticks(spot.get_xticks(), surface.columns[::step_x], rotation=30, ha="right")
     spot.tick_params(length=0)
     spot.set_xlabel(surface.column_axis, fontsize=9)
     spot.set_ylabel(surface.row_axis, fontsize=9)
