@@ -6,10 +6,9 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -18,13 +17,12 @@ import numpy as np
 from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
-from allocator.results import Status
 from sweep.check import check_points, kinds_of
 from sweep.compose import Composer, tables_of, verified
 from sweep.executors import Executor, ExecutorError, executor_of
 from sweep.journal import Journal, JournalError, flush_folder, write_whole
 from sweep.plan import Planner
-from sweep.points import Points, ignored_by, points_of
+from sweep.points import Points, points_of
 from sweep.progress import Progress, log_no_more, log_to
 from sweep.request import Request, request_of
 from sweep.resume import check_unchanged, flags_of, remembered
@@ -34,7 +32,6 @@ from sweep.store import (
     DATASET,
     JOURNAL,
     LOG_FILE,
-    RUN_FILE,
     Located,
     StoreError,
     located,
@@ -43,6 +40,7 @@ from sweep.store import (
     read_run,
     write_run,
 )
+from sweep.summary import Clock, resume_command, say_failures, say_grid, say_times
 
 log = logging.getLogger(__name__)
 
@@ -58,20 +56,6 @@ INTERRUPTED = 130
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM."""
-
-
-@dataclass(slots=True)
-class Clock:
-    """Where the time of a run goes."""
-
-    start: float = field(default_factory=time.perf_counter)
-    """When the run began."""
-    first_point: float | None = None
-    """Seconds until the first chunk was finished."""
-
-    def elapsed(self) -> float:
-        """Return seconds since the run began."""
-        return time.perf_counter() - self.start
 
 
 def run(loader: ConfigLoader, master: DictConfig, arguments: list[str]) -> int:
@@ -147,7 +131,7 @@ def _in_folder(
             checked = _verified(points, request, composer)
             if checked is not points:
                 points, found = checked, located(checked.keys, chunks)
-            _announce(folder, points, found)
+            say_grid(folder, points, found)
             tally = _simulate(points, found, journal, executor, request, clock)
     except KeyboardInterrupt:
         log.warning("interrupted; finished points are kept; to go on: %s", resume_command(folder))
@@ -161,14 +145,14 @@ def _in_folder(
     simulated = clock.elapsed()
     counts = _write(folder, points, found, request, started)
     log.debug("dataset written after %.2f s", clock.elapsed())
-    _say_times(tally, clock, simulated, executor)
+    say_times(tally, clock, simulated, executor)
     executor.close()
     log.debug("executor closed after %.2f s", clock.elapsed())
     _report(folder, points, request)
     log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
     log.debug("all done after %.2f s", clock.elapsed())
     if counts["failed"] or counts["pending"]:
-        _say_failures(points, found, folder)
+        say_failures(points, found, folder)
         raise SystemExit(1)
     return 0
 
@@ -279,34 +263,6 @@ def _write_files(
     )
 
 
-def _announce(folder: Path, points: Points, found: Located) -> None:
-    grid = points.grid
-    sizes = " x ".join(f"{dim.name} {dim.size}" for dim in grid.dims)
-    log.info("%s: %s x replicate %d", folder, sizes or "one point", grid.replicates)
-    cells, distinct = int(np.count_nonzero(points.point_of_cell >= 0)), len(points.cells)
-    if grid.size > cells:
-        log.info("%d of %d cells are excluded", grid.size - cells, grid.size)
-    if distinct < cells:
-        log.info(
-            "%d points, %d distinct: an axis without effect is simulated once and broadcast",
-            *(cells, distinct),
-        )
-        swept = {axis.key for axis in grid.axes} | {"replicate"}
-        workloads = points.tables["workload"]
-        for base, ignored in zip(workloads.bases, ignored_by(workloads), strict=True):
-            axes = sorted(key for key in swept if _ignores(ignored, key))
-            if axes:
-                log.info("without effect on %s: %s", base.get("name"), ", ".join(axes))
-    known = int(np.count_nonzero(found.file >= 0))
-    if known or found.chunks:
-        log.info("%d of %d points are in the journal already", known, distinct)
-
-
-def _ignores(ignored: frozenset[str], key: str) -> bool:
-    parts = key.split(".")
-    return parts[0] in ignored or ".".join(parts[:2]) in ignored
-
-
 def _write(
     folder: Path, points: Points, found: Located, request: Request, started: datetime
 ) -> dict[str, int]:
@@ -356,44 +312,6 @@ def _report(folder: Path, points: Points, request: Request) -> None:
         log.debug("why the report failed", exc_info=True)
 
 
-def _say_times(tally: Tally, clock: Clock, simulated: float, executor: Executor) -> None:
-    ray = getattr(executor, "start_seconds", 0.0)
-    if not tally.points:
-        return
-    wall, workers = simulated - ray, max(executor.workers(), 1) if tally.chunks else 1
-    busy = tally.busy_seconds / workers
-    log.info(
-        "%d points in %d chunks: %.1f s of simulation on %d workers, %.1f s beside it%s",
-        tally.points,
-        tally.chunks,
-        busy,
-        workers,
-        max(wall - busy, 0.0),
-        f", {ray:.1f} s for Ray to start" if ray else "",
-    )
-    log.debug(
-        "first chunk after %.2f s, all after %.2f s, overhead %.1f %% (%.1f us a point)",
-        clock.first_point or 0.0,
-        simulated,
-        100 * max(wall - busy, 0.0) / max(wall, 1e-9),
-        1e6 * max(wall - busy, 0.0) / max(tally.points, 1),
-    )
-
-
-def _say_failures(points: Points, found: Located, folder: Path) -> None:
-    """List failures by what went wrong; the log has each of them."""
-    status = found.status()
-    alike: dict[str, list[int]] = {}
-    for point, text in sorted(found.errors().items()):
-        if status[point] == Status.FAILED:
-            log.debug("failed: %s: %s", points.grid.describe(int(points.cells[point])), text)
-            alike.setdefault(text.partition("\n")[0], []).append(point)
-    for text, failed in alike.items():
-        where = points.grid.describe(int(points.cells[failed[0]]))
-        log.error("failed: %d distinct points, the first at %s: %s", len(failed), where, text)
-    log.error("to try failed points again, and go on: %s", resume_command(folder))
-
-
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turn SIGTERM into what Ctrl-C does."""
@@ -412,17 +330,6 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def resume_command(folder: Path) -> str:
-    """Return the command that goes on with a run."""
-    short = os.path.relpath(folder)
-    return f"{_program()} resume={folder if short.startswith('..') else short}"
-
-
-def _program() -> str:
-    name = Path(sys.argv[0]).name
-    return "slabsweep" if name == "slabsweep" else "python -m sweep"
-
-
 def _one_line(error: BaseException) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split())
@@ -430,6 +337,3 @@ def _one_line(error: BaseException) -> str:
 
 def _mapping(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-__all__ = ["RUN_FILE", "run"]

@@ -301,6 +301,9 @@ def provenance_attributes(record: Mapping[str, object]) -> dict[str, object]:
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Return a key that sorts numbers within text as numbers."""
-    parts = re.split(r"(\d+)", text)
-    return [(1, int(p), "") if p.isdigit() else (0, 0, p) for p in parts]
+    """Return a key that sorts numbers within text as numbers, `1k` and `2M` for what they are."""
+    factor = {"": 1, "k": 1 << 10, "M": 1 << 20}
+    key = []
+    for number, unit, other in re.findall(r"(\d+)(?:([kM])(?![a-zA-Z]))?|(\D+)", text):
+        key.append((1, int(number) * factor[unit], "") if number else (0, 0, other))
+    return key

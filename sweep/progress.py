@@ -4,9 +4,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
-
-from tqdm import tqdm
+from typing import Any
 
 EVERY = 30.0
 """Seconds between lines where there is no terminal."""
@@ -33,8 +31,10 @@ class Progress:
         """Points that are finished."""
         self.failed = 0
         """Points of this session that failed."""
-        self._bar: tqdm[NoReturn] | None = None
+        self._bar: Any = None
         if sys.stderr.isatty():
+            from tqdm import tqdm  # loads slowly, and a batch job needs none
+
             self._bar = tqdm(
                 total=total, initial=known, unit="point", dynamic_ncols=True, smoothing=0.1
             )
@@ -104,4 +104,9 @@ class _Screen(logging.Handler):
     """Writes above the bar, if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tqdm.write(self.format(record), file=sys.stderr)
+        if sys.stderr.isatty():
+            from tqdm import tqdm  # as above
+
+            tqdm.write(self.format(record), file=sys.stderr)
+        else:
+            print(self.format(record), file=sys.stderr, flush=True)

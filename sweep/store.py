@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from allocator.errors import ConfigError
 from allocator.results import Results, Status
-from sweep.journal import ChunkFile, Journal, JournalError, write_whole
+from sweep.journal import ChunkFile, write_whole
 
 JOURNAL = "journal"
 RUN_FILE = "run.json"
@@ -195,17 +195,3 @@ def read_run(folder: Path) -> dict[str, object]:
     if not isinstance(run, dict) or not isinstance(run.get("overrides"), list):
         raise ConfigError("resume", str(folder), f"a {RUN_FILE} with the run's overrides")
     return run
-
-
-__all__ = [
-    "Journal",
-    "JournalError",
-    "Located",
-    "StoreError",
-    "failed",
-    "located",
-    "locked",
-    "new_folder",
-    "read_run",
-    "write_run",
-]

@@ -153,6 +153,12 @@ def test_variables_are_in_the_order_of_the_registry() -> None:
     assert layouts(dict(reversed(columns.items()))) == found
 
 
+def test_caches_are_in_the_order_of_their_size() -> None:
+    sizes = ["dma-kmalloc-8", "kmalloc-8", "kmalloc-96", "kmalloc-512", "kmalloc-1k", "kmalloc-8k"]
+    columns = {("caches", "objects", name): "<i8" for name in sizes[::-1]}
+    assert list(layouts(columns)[0].labels) == sizes
+
+
 def test_blocks_cover_every_label_once() -> None:
     columns = {("caches", "objects", f"c{n}"): "<i8" for n in range(7)}
     columns |= {("", f"v{n}", ""): "<f8" for n in range(5)}
