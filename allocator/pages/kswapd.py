@@ -20,7 +20,6 @@ DEF_PRIORITY = 12
 CLUSTER = 32
 """Least number of pages that reclaim takes at once (SWAP_CLUSTER_MAX)."""
 _BULK = 256
-_TOGETHER = 4 * CLUSTER  # passes over fewer pages are made as one
 ENDLESS = 1 << 60
 """More pages than any machine has."""
 
@@ -47,6 +46,14 @@ class Watched(Levels, Protocol):
     def index(self) -> int:
         """Zone type, 0 DMA to 3 Movable."""
         ...
+
+
+def together(zones: Sequence[Levels]) -> int:
+    """Return the pages below which passes over a list are made as one.
+
+    An eighth of the way between two marks: what a pass overshoots stays well below what counts.
+    """
+    return max(CLUSTER, max(zone.mark("high") - zone.mark("low") for zone in zones) // 8)
 
 
 class Kswapd:
@@ -202,7 +209,7 @@ class Kswapd:
             self._sleep()
             return False
         wanted = sum(max(z.mark("high"), CLUSTER) for z in self._zones if z.index <= self._highest)
-        away = max(_TOGETHER, min(self._away(), self._lru.pages))
+        away = max(together(self._zones), min(self._away(), self._lru.pages))
         while self._left < away and self._priority > 0:
             step = max(CLUSTER, self._lru.pages >> self._priority)
             self._left += step

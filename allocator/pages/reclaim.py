@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from allocator.pages.compaction import Compactor
-from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Kswapd, Pace
+from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Kswapd, Pace, together
 from allocator.pages.lru import Lru, PageUse
 from allocator.pages.pcp import COSTLY_ORDER
 from allocator.pages.policy import PagePolicy
@@ -182,7 +182,7 @@ class Node:
         away = min(self.away(order, highest), self.lru.pages - gap(self.policy, order))
         if self.kswapd.works_beside:
             away //= 2
-        return step * max(1, away // step)
+        return step * max(1, max(away, together(self.zones)) // step)
 
     def away(self, order: int, highest: int) -> int:
         """Pages that the nearest zone needs at least until anything could succeed."""

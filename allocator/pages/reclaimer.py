@@ -13,7 +13,7 @@ from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Pace
 from allocator.pages.lru import Use
 from allocator.pages.pcp import COSTLY_ORDER
 from allocator.pages.reclaim import Node
-from allocator.pages.reclaim_protocol import CompactResult, Priority
+from allocator.pages.reclaim_protocol import CompactResult, NoReclaim, Priority
 from allocator.pages.suitable import Suit, block_is_there, ready, suitable
 from allocator.pages.walk import Request
 from allocator.pages.zone import Zone
@@ -56,6 +56,17 @@ class Reclaimer:
             )
             for node, zones in by_node.items()
         }
+
+    def take_apart(self) -> None:
+        """Cut the references that run in circles: the memory of a machine is free at once.
+
+        Nothing works afterwards.
+        """
+        self.allocator.reclaim = NoReclaim()
+        for node in self.nodes.values():
+            del node.kswapd
+            for zone in node.zones:
+                del zone.buddy.on_boost, zone.buddy.movable_in_use
 
     def tick(self) -> None:
         """Let the time of one request pass on every node's kswapd."""

@@ -4,7 +4,6 @@ The seed of this workload is the hugetlb regression of 5.4-rc (b39d0ee2632d): a 
 up when its first compaction is skipped gets what is free above the min mark, and no more.
 """
 
-import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -48,7 +47,6 @@ and 300 follow from where the 6.1 kernels with the bail-out stopped."""
 SLICE_PAGES = 1000
 """Pages that kswapd reclaims in a time slice where it shares the only CPU: 840 to 1790 in the
 records of machines with one CPU."""
-_COLLECT_EVERY = 4
 _DRAWS, _MORE_DRAWS = 3, 9
 """Runs of a record under different draws, and how many if these differ by more than 3 %; the median
 is the prediction."""
@@ -152,8 +150,6 @@ class HugePages:
         status = np.full(len(points), Status.OK, dtype=np.int8)
         errors: dict[int, str] = {}
         for lane, (point, stream) in enumerate(zip(points, streams, strict=True)):
-            if lane % _COLLECT_EVERY == _COLLECT_EVERY - 1:
-                gc.collect()  # a machine is a knot of references, with large arrays in it
             try:
                 found = self._one(point, stream)
             except MemoryError as error:
@@ -162,7 +158,6 @@ class HugePages:
                 continue
             for name, value in found.items():
                 values[name][lane] = value
-        gc.collect()
         return Results(scalars=dict(values), status=status, errors=errors)
 
     def _one(self, point: "Point", stream: Stream) -> dict[str, int]:
@@ -198,6 +193,7 @@ class HugePages:
                 found |= dict.fromkeys(COUNTERS, 0)
                 found |= _events(before, reclaimer.counters)
             found["nr_hugepages" if run == 0 else f"nr_hugepages_run{run + 1}"] = got
+        reclaimer.take_apart()
         return found
 
     def _prepare(self, reclaimer: Reclaimer, pool: HugetlbPool, fill: int, node: int) -> None:
@@ -256,4 +252,6 @@ def _one_draw(read: HugetlbRecord, draw: int) -> int:
     pool = HugetlbPool(
         machine.allocator, machine.reclaimer, order=machine.pageblock_order, nodes=machine.nodes
     )
-    return pool.write(read.asked.pages, read.asked.node)
+    got = pool.write(read.asked.pages, read.asked.node)
+    machine.reclaimer.take_apart()
+    return got

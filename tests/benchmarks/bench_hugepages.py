@@ -58,9 +58,9 @@ def main() -> None:
     print(f"1 GiB of cache, 256 pages asked once, {LANES} lanes, ms a point")
     for kernel in ("v5_3", "v5_4rc_bailout", "v5_10", "v6_1", "v6_12", "v7_3"):
         print(f"  {kernel:16}{per_point_ms(kernel, GIB, same, LANES):8.1f}")
-    print("the same 256 MiB of cache and 64 pages on machines of different size, v6_1")
+    print("the same work on machines of different size: 1 GiB of cache, 256 pages, v6_1")
     for gib in (1, 16, 256):
-        work = HugePages(runs=1, pages=64, fill_share=0.25 / gib)
+        work = HugePages(runs=1, fill_share=1 / gib)
         print(f"  {gib:4} GiB{per_point_ms('v6_1', gib * GIB, work, 8):8.1f}")
     print("memory full of cache, 256 pages, v6_1")
     for gib in (1, 16, 256):
