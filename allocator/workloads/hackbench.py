@@ -70,7 +70,7 @@ class HackbenchSockets:
     """Share of the sockets' room that senders fill before receivers first run; fitted on counts."""
     head_share: float = 0.25
     """The same, as share of all messages; the smaller of the two holds. Fitted on counts."""
-    message_cycles: float = 6500.0
+    message_cycles: float = 9000.0
     """Sending and receiving one message, without slabs; fitted on published shares."""
     switch_cycles: float = 4000.0
     """A context switch; range 2000 to 10000, not sensitive."""
