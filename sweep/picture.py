@@ -242,9 +242,11 @@ def _ticks(spot: "Axes", surface: Surface, width: float, step_y: int) -> None:
     columns = len(surface.columns)
     step_x = math.ceil(columns * LABEL / width)
     slanted = max(map(len, surface.columns)) * CHARACTER > width / columns * step_x
-    turn = {"rotation": 30, "ha": "right"} if slanted else {}
-    places = range(columns)[::step_x]
-    spot.set_xticks(places, surface.columns[::step_x], fontsize=8, **turn)
+    places, names = range(columns)[::step_x], surface.columns[::step_x]
+    if slanted:
+        spot.set_xticks(places, names, fontsize=8, rotation=30, ha="right")
+    else:
+        spot.set_xticks(places, names, fontsize=8)
     spot.set_yticks(range(len(surface.rows))[::step_y], surface.rows[::step_y], fontsize=8)
     spot.tick_params(length=0)
     spot.set_xlabel(surface.column_axis, fontsize=9)
