@@ -27,7 +27,7 @@ V5_10 = Kernel(
         node_load="online_nodes",
         has_promo=False,
         reserves_first_mib=False,
-        max_watermark_scale=1000,
+        max_watermark_scale=3000,
         unmergeable="isolate",
         pcp="batch6",
         pcp_orders=(0,),
@@ -43,6 +43,7 @@ V5_4 = V5_10.vary(
     slab={"kmalloc_aligned": "powers_of_two", "memoryless": "mismatch"},
     page={
         "min_free_cap_kb": 65536,
+        "max_watermark_scale": 1000,
         "arm64_zone_dma": False,
         "reserves_unpopulated": True,
         "bailout": "pageblock_but_retry",

@@ -26,7 +26,8 @@ class PagePolicy:
     reserves_unpopulated: bool = False
     """lowmem_reserve is computed for zones without managed pages too (5.3)."""
     max_watermark_scale: int = 3000
-    """Largest legal watermark_scale_factor: 1000 until 5.10, 3000 later; 0: none exists (3.13)."""
+    """Largest legal watermark_scale_factor: 1000 until 5.4, 3000 from 5.18 on and in 5.10's
+    long-term updates (Debian's 5.10.0-46 takes 3000); 0: none exists (3.13)."""
     arm64_zone_dma: bool = True
     """arm64 has ZONE_DMA below 4 GiB (5.10); before, DMA32 only."""
     ppc64_zone: Literal["DMA", "Normal"] = "Normal"

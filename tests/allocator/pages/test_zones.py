@@ -44,6 +44,14 @@ def test_5_10_marks_after_each_sysctl() -> None:
     assert told(memory, "low", "high")["DMA32"] == (28687, 53344)
 
 
+def test_5_10_takes_the_largest_scale_of_its_long_term_updates() -> None:
+    memory = marks("v5_10", 3977, 324720)
+    assert memory.write("min_free_kbytes", "33333")
+    assert memory.write("watermark_scale_factor", "3000")
+    assert told(memory, "min", "low", "high")["DMA"] == (100, 1293, 2486)
+    assert told(memory, "min", "low", "high")["DMA32"] == (8232, 105648, 203064)
+
+
 def test_6_1_marks_with_a_large_scale() -> None:
     memory = marks("v6_1", 3840, 245002)
     memory.write("min_free_kbytes", "65536")
@@ -162,7 +170,8 @@ def test_a_users_value_survives_thp_going_off_if_it_is_larger() -> None:
     [
         ("v6_1", "watermark_scale_factor", "0"),
         ("v6_1", "watermark_scale_factor", "3001"),
-        ("v5_10", "watermark_scale_factor", "1001"),
+        ("v5_10", "watermark_scale_factor", "3001"),
+        ("v5_4", "watermark_scale_factor", "1001"),
         ("v3_13", "watermark_scale_factor", "10"),
         ("v6_1", "watermark_scale_factor", "ten"),
         ("v6_1", "min_free_kbytes", "-1"),
