@@ -61,8 +61,8 @@ class RawPkt:
     """Sending one packet, without its clones; range 2000 to 10000."""
     copy_cycles: float = 600.0
     """Handing a clone to a socket; range 200 to 1500."""
-    receive_cycles: float = 3000.0
-    """Reading one packet; range 1500 to 6000."""
+    receive_cycles: float = 2000.0
+    """Reading one packet; fitted on published lock shares, range 1000 to 6000."""
     switch_cycles: float = 4000.0
     """A context switch; range 2000 to 10000."""
 

@@ -51,7 +51,7 @@ class WillItScaleMmap1:
     """Batches that each process runs."""
     lag: int = 4
     """Batches of a grace period; range 1 to 10."""
-    operation_cycles: float = 6000.0
+    operation_cycles: float = 4000.0
     """One operation, without slabs; fitted on published throughput."""
 
     @classmethod
