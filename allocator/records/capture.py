@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from allocator.errors import PredictError
 from allocator.records.capture_caches import read_caches
 from allocator.records.capture_kernel import build_config, choices_for, preset_for
 from allocator.records.capture_memory import read_memory
@@ -99,13 +100,21 @@ def _version(files: Files) -> str | None:
     return match[1] if match else None
 
 
+def _list(files: Files, path: str, *, optional: bool = False) -> list[int]:
+    text = files.text(path, optional) or ""
+    try:
+        return cpu_list(text)
+    except PredictError:
+        raise files.missing(path, "a list such as 0-3,8", repr(text[:60])) from None
+
+
 def _environment(files: Files, release: str) -> tuple[dict[str, object], dict[int, int]]:
     """Return `env`, and the record's node number by the machine's (which may have gaps)."""
     arch = _arch(files)
     cmdline = files.text("proc/cmdline") or ""
-    possible = cpu_list(files.text("sys/devices/system/cpu/possible") or "")
-    present = cpu_list(files.text("sys/devices/system/cpu/present") or "") or possible
-    online = cpu_list(files.text("sys/devices/system/cpu/online") or "") or present
+    possible = _list(files, "sys/devices/system/cpu/possible")
+    present = _list(files, "sys/devices/system/cpu/present") or possible
+    online = _list(files, "sys/devices/system/cpu/online") or present
     if not online:
         online = present = _processors(files)
     nodes, distances, numbers = _nodes(files, online)
@@ -222,18 +231,21 @@ def _nodes(
 ) -> tuple[list[dict[str, object]], list[list[int]], dict[int, int]]:
     """Return nodes, distances, and the new number of each node, without gaps."""
     base = "sys/devices/system/node"
-    found = cpu_list(files.text(f"{base}/online", optional=True) or "")
+    found = _list(files, f"{base}/online", optional=True)
     if not found:
         return _nodes_with_zones(files, online)
     numbers = {node: index for index, node in enumerate(found)}
     if any(node != index for node, index in numbers.items()):
         files.note(f"nodes {found} are numbered from 0 on in the record")
-    with_memory = cpu_list(files.text(f"{base}/has_memory", optional=True) or "") or found
+    with_memory = _list(files, f"{base}/has_memory", optional=True) or found
     nodes: list[dict[str, object]] = []
     distances = []
     for node in found:
-        cpus = cpu_list(files.text(f"{base}/node{node}/cpulist") or "")
+        cpus = _list(files, f"{base}/node{node}/cpulist")
         nodes.append({"id": numbers[node], "cpus": cpus, "has_memory": node in with_memory})
-        row = (files.text(f"{base}/node{node}/distance") or "").split()
+        distance = f"{base}/node{node}/distance"
+        row = (files.text(distance) or "").split()
+        if not all(re.fullmatch(r"[0-9]{1,3}", item) for item in row):
+            raise files.missing(distance, "distances such as 10 21", repr(" ".join(row)[:60]))
         distances.append([int(item) for item in row[: len(found)]])
     return nodes, distances, numbers

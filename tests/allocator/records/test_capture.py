@@ -247,3 +247,21 @@ def test_the_machine_that_runs_the_tests_becomes_a_record() -> None:
     assert any("is taken as the preset" in note for note in notes)
     predicted = predict(record_of(json.loads(json.dumps(record))))
     assert predicted["caches"].keys() == record["given"]["caches"].keys()
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("sys/devices/system/cpu/possible", "a list such as 0-3,8"),
+        ("sys/devices/system/node/node0/distance", "distances such as 10 21"),
+    ],
+)
+def test_a_damaged_file_is_told_by_its_path(tmp_path: Path, path: str, expected: str) -> None:
+    root = tree(tmp_path)
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text("many\n")
+    node = root / "sys/devices/system/node"
+    node.mkdir(parents=True, exist_ok=True)
+    (node / "online").write_text("0\n")
+    with pytest.raises(PredictError, match=f"{path}: found 'many', expected {expected}"):
+        capture(root=root)
