@@ -60,7 +60,7 @@ class Replay:
             if key not in ("script", "ops"):
                 raise ConfigError(f"workload.{key}", given[key], "script or ops")
         if len(given) != 1:
-            expected = "one of script (a file) and ops (the text)"
+            expected = "one of script (a file) and ops (the text); null takes one away"
             raise ConfigError("workload.script", sorted(given) or None, expected)
         key, value = next(iter(given.items()))
         if not isinstance(value, str):
