@@ -111,7 +111,7 @@ COSTS: dict[str, Quantity] = {
         unmeasured="how often a racing free takes the line away between list and update; commit "
         "8ff60eb052, which retried under the lock, halved rawpkt",
         range=(0, 1.5),
-        fitted="chosen with rawpkt under delayed freezing (-11 % time) in view, so that entry is no "
+        fitted="chosen with rawpkt under delayed freezing (-11 % time) in view, so that is no "
         "independent check of it",
     ),
     "handover_lines": Quantity(value=1.5, unmeasured=_READING, range=(1, 3)),
