@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
-
 from allocator.results import Results
 from allocator.streams import Stream
 
