@@ -23,8 +23,8 @@ LARGEST = 18.0
 """Inches that the panels of a picture take at most, each way."""
 LABEL = 0.15
 """Inches between tick labels."""
-CHARACTER = 0.075
-"""Inches that a character of a label takes."""
+CHARACTER, TITLE_CHARACTER = 0.075, 0.105
+"""Inches that a character of a label, and of the title, takes."""
 MOST = 100.0
 """Percent at which the colours end at the latest, so that one huge change does not hide others."""
 ABOUT_METRICS = "the metric itself, brighter is more"
@@ -96,7 +96,8 @@ def figure_of(surface: Surface, limit: float) -> "Figure":
     for spot in grid[:, 1:].flat:
         spot.set_yticklabels([])
         spot.set_ylabel("")
-    figure.suptitle(_title(surface), fontsize=11, x=0.01, ha="left", weight="bold")
+    most = int(figure.get_figwidth() / TITLE_CHARACTER)
+    figure.suptitle(_title(surface, most), fontsize=11, x=0.01, ha="left", weight="bold")
     figure.supxlabel(_legend(surface), fontsize=8, x=0.01, ha="left", color="#444444")
     if surface.baseline:
         _colour_bar(figure, grid, surface, limit)
@@ -261,12 +262,14 @@ def _panel_title(surface: Surface, panel: Panel) -> str:
     return f"{first}\n{surface.axis}={panel.value}" if several else first
 
 
-def _title(surface: Surface) -> str:
+def _title(surface: Surface, most: int) -> str:
+    """Say what is shown, in no more characters than there is room for."""
     where = f"{surface.machine}   " if surface.machine else ""
     if not surface.baseline:
         return f"{where}{', '.join(dict.fromkeys(panel.metric for panel in surface.panels))}"
-    values = ", ".join(dict.fromkeys(panel.value for panel in surface.panels))
-    return f"{where}{surface.axis}: {values} against {surface.baseline.partition('=')[2]}"
+    against = f"against {surface.baseline.partition('=')[2]}"
+    full = f"{where}{surface.axis}: {', '.join(surface.values)} {against}"
+    return full if len(full) <= most else f"{where}{surface.axis} {against}"
 
 
 def _legend(surface: Surface) -> str:

@@ -50,6 +50,8 @@ class Surface:
     """`axis=value`, or "" where nothing is compared."""
     axis: str
     """Compared axis, or ""."""
+    values: tuple[str, ...]
+    """Compared values without the baseline; ("",) where nothing is compared."""
     columns: tuple[str, ...]
     """Values of the horizontal axis."""
     column_axis: str
@@ -163,47 +165,55 @@ def _cut(
     along = column_axis(cells, dims)
     apart = tuple(dim for dim in APART if dim in dims and dim != along)
     down = tuple(dim for dim in dims if dim not in apart and dim != along)
-    originals = _originals(comparison).reshape(shape)
     order = [dims.index(dim) for dim in (*apart, *down, along) if dim]
     lead = [shape[dims.index(dim)] for dim in apart]
     width = len(cells.labels(along)) if along else 1
+    stacked = not down and len(shown) > 1
+    panels = ("",) if stacked else shown
 
-    def panels(array: NDArray[np.generic]) -> NDArray[np.generic]:
-        return array.reshape(shape).transpose(order).reshape((*lead, -1, width))
+    def cut(array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return (apart..., panel, row, column); the values are rows where nothing else is."""
+        moved_last = [*order[: len(lead)], len(shape), *order[len(lead) :]]
+        boxes = array.reshape((*shape, len(shown))).transpose(moved_last)
+        return boxes.reshape((*lead, len(panels), -1, width))
 
+    each = np.arange(len(shown)) * values.shape[0]
+    originals = _originals(comparison)[:, None] + each
+    arrays = {"cells": values, "changed": moved, "missing": missing, "copy_of": originals}
+    boxes = {name: cut(array) for name, array in arrays.items()}
+    rows = tuple("/".join(row) for row in product(*(cells.labels(dim) for dim in down)))
+    row_axis = "/".join(part for dim in down for part in cells.parts(dim))
     found = []
-    for machine in _places(cells, apart, "machine"):
-        boxes = []
-        for workload in _places(cells, apart, "workload"):
-            at = tuple(place for place in (machine[0], workload[0]) if place is not None)
-            metric = comparison.metrics[workload[0] or 0 if comparison.metric_dim else 0]
+    for machine, machine_name in _places(cells, apart, "machine"):
+        chosen = []
+        for workload, workload_name in _places(cells, apart, "workload"):
+            at = tuple(place for place in (machine, workload) if place is not None)
+            metric = comparison.metrics[workload or 0 if comparison.metric_dim else 0]
             variable = known(metric, cells.root[metric].attrs)
-            boxes += [
+            chosen += [
                 Panel(
-                    workload=workload[1],
+                    workload=workload_name,
                     value=value,
                     metric=metric,
                     units=variable.units,
                     better=variable.better,
                     absolute=variable.units in ("percent", "%"),
-                    cells=np.asarray(panels(values[:, k])[at], dtype=np.float64),
-                    changed=np.asarray(panels(moved[:, k])[at], dtype=np.bool_),
-                    missing=np.asarray(panels(missing[:, k])[at], dtype=np.str_),
-                    copy_of=np.asarray(panels(originals)[at], dtype=np.int64),
+                    **{name: box[(*at, k)] for name, box in boxes.items()},
                 )
-                for k, value in enumerate(shown)
+                for k, value in enumerate(panels)
             ]
         found.append(
             Surface(
-                machine=machine[1],
+                machine=machine_name,
                 baseline=baseline,
                 axis=comparison.axis,
+                values=shown,
                 columns=cells.labels(along) if along else ("",),
                 column_axis=along,
-                rows=tuple("/".join(r) for r in product(*(cells.labels(dim) for dim in down))),
-                row_axis="/".join(part for dim in down for part in cells.parts(dim)),
+                rows=shown if stacked else rows,
+                row_axis=comparison.axis if stacked else row_axis,
                 replicates=comparison.status().shape[2],
-                panels=tuple(boxes),
+                panels=tuple(chosen),
             )
         )
     return found

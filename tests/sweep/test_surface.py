@@ -80,6 +80,20 @@ def test_machines_go_along_where_there_is_nothing_else():
     assert len(surfaces(compare(cells_of(ds), "kernel=a"))) == 1
 
 
+def test_values_are_rows_where_nothing_else_is():
+    ds = dataset(
+        {"kernel": ["a", "b", "c"], "cpus": [1, 2]},
+        throughput=lambda kernel, cpus, **_: {"a": 100, "b": 90, "c": 80}[kernel] + cpus - 1.0,
+    )
+    surface = surfaces(compare(cells_of(ds), "kernel=a"))[0]
+    assert (surface.row_axis, surface.rows, surface.values) == ("kernel", ("b", "c"), ("b", "c"))
+    assert len(surface.panels) == 1
+    assert surface.panels[0].cells == pytest.approx(
+        np.array([[-10, -1000 / 101], [-20, -2000 / 101]])
+    )
+    assert len(np.unique(surface.panels[0].copy_of)) == 4
+
+
 def test_without_baseline_the_metric_is_the_surface():
     surface = metric_surfaces(cells_of(lab().sel(kernel="v6_1", drop=True)))[1]
     assert surface.panels[0].cells[0] == pytest.approx([1.4e6] * 4)
