@@ -1,6 +1,5 @@
 """6.1 to 6.12, with the patches that were tried on them."""
 
-from allocator.kernel import Kernel
 from allocator.kernels.v5 import V5_10
 
 V6_1 = V5_10.vary(
