@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import xarray as xr
 
@@ -87,13 +88,14 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     comparison = compare(cells, wish.baseline, metric=wish.metric, against=wish.against)
     report = report_of(comparison)
     text = _save(directory / f"compare{wish.suffix}.txt", report.text(layout=wish.layout))
-    print(report.text(wish.limit, SHOWN_STATS, wish.layout))
-    if len(report.groups) > wish.limit:
-        print(f"{len(report.groups) - wish.limit} more groups in {text}")
     found = surfaces(comparison)
     paths = [text, *_draw(found[:MOST_PICTURES], directory, f"surface{wish.suffix}")]
     if wish.html:
         paths.append(_write_page(report, directory, wish, paths[1:]))
+    # only now: who reads through a pipe may close it, and the files are wanted all the same
+    print(report.text(wish.limit, SHOWN_STATS, wish.layout))
+    if len(report.groups) > wish.limit:
+        print(f"{len(report.groups) - wish.limit} more groups in {text}")
     print(*(f"wrote {path}" for path in paths), sep="\n")
     if len(found) > MOST_PICTURES:
         print(f"{len(found) - MOST_PICTURES} more machines have no picture")
@@ -118,8 +120,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and leave with status 2."""
+        self.exit(2, f"sweep.report: {message}\n")
+        raise AssertionError  # exit() does not return
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m sweep.report",
         description="Compare one value of an axis with the others, as lkp compare does, "
         "and draw the regression surface of each machine.",
@@ -178,19 +189,19 @@ def _possible(cells: Cells, baseline: str) -> str | None:
 
 
 def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
-    path = _save(directory / f"summary{wish.suffix}.txt", summary_table(cells, wish.metric))
+    text = summary_table(cells, wish.metric)
+    path = _save(directory / f"summary{wish.suffix}.txt", text)
+    found = metric_surfaces(cells, wish.metric)[:MOST_PICTURES]
+    paths = [path, *_draw(found, directory, f"surface{wish.suffix}")]
+    if wish.html:
+        body = page("Sweep", text, paths[1:], [], json.dumps(cells.provenance(), indent=1))
+        paths.append(_save(directory / f"report{wish.suffix}.html", body))
     print(summary_table(cells, wish.metric, SHOWN_ROWS))
     axes = [axis for axis in cells.axes if cells.root.sizes[axis] > 1]
     if axes:
         example = f"{axes[0]}={cells.labels(axes[0])[0]}"
-        print(f"nothing is compared; to compare, e.g.: python -m sweep.report {directory} "
-              f"--baseline {example}\n")  # fmt: skip
-    found = metric_surfaces(cells, wish.metric)[:MOST_PICTURES]
-    paths = [path, *_draw(found, directory, f"surface{wish.suffix}")]
-    if wish.html:
-        text = summary_table(cells, wish.metric)
-        body = page("Sweep", text, paths[1:], [], json.dumps(cells.provenance(), indent=1))
-        paths.append(_save(directory / f"report{wish.suffix}.html", body))
+        command = f"python -m sweep.report {directory} --baseline {example}"
+        print(f"nothing is compared; to compare, e.g.: {command}\n")
     print(*(f"wrote {path}" for path in paths), sep="\n")
     return paths
 

@@ -1,5 +1,8 @@
 """The report's command line, and what a run does at its end."""
 
+import subprocess
+import sys
+
 import pytest
 
 from allocator.errors import ConfigError
@@ -134,6 +137,24 @@ def test_bad_input_is_one_line_and_status_2(run, capsys, arguments, line):
     assert captured.out == ""
     assert captured.err.startswith(f"sweep.report: {line}")
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["x", "--layout", "fancy"], ["x", "--groups", "many"]])
+def test_a_wrong_command_line_is_one_line_too(capsys, arguments):
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert err.startswith("sweep.report: ")
+    assert err.count("\n") == 1
+
+
+def test_a_closed_pipe_does_not_lose_the_files(run):
+    command = f"{sys.executable} -m sweep.report {run} | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "kernel: v6_1_order_v2 against v6_1\n"
+    assert done.stderr == ""
+    assert (run / "surface-icx.png").exists()
 
 
 def test_files_that_cannot_be_read_are_one_line(tmp_path, capsys):
