@@ -1,6 +1,7 @@
 """A run from end to end: a command line becomes a grid, a journal, a dataset and a report."""
 
 import importlib
+import json
 import logging
 import os
 import signal
@@ -44,7 +45,7 @@ from sweep.summary import Clock, resume_command, say_failures, say_grid, say_tim
 
 log = logging.getLogger(__name__)
 
-VERIFIED_CELLS = 4
+VERIFIED_CELLS = 3
 """Points whose configuration is composed in full, to prove that the shortcut is exact."""
 
 MOST_REPORTED = 300_000
@@ -124,10 +125,10 @@ def _in_folder(
     journal = Journal(folder / JOURNAL)
     chunks = journal.read()
     found = located(points.keys, chunks)
-    _write_files(folder, request, now, hydra)
     executor = _executor(request, found)  # Ray starts while we go on
     try:
         with interruptible():
+            _write_files(folder, request, now, hydra)
             checked = _verified(points, request, composer)
             if checked is not points:
                 points, found = checked, located(checked.keys, chunks)
@@ -162,16 +163,15 @@ def _executor(request: Request, found: Located) -> Executor:
     settings = request.settings.executor
     if (found.file >= 0).all():
         return executor_of(replace(settings, name="inline"))
-    executor = executor_of(settings)
-    if settings.name == "ray":  # what the end needs loads while Ray starts
-        threading.Thread(target=_load_slow_modules, daemon=True).start()
-    return executor
+    return executor_of(settings)
 
 
-def _load_slow_modules() -> None:
+def _load_slow_modules(report: bool) -> None:
+    """Load what the end needs, while workers simulate and this process waits for them."""
     with suppress(ImportError):  # said where they are needed
         importlib.import_module("sweep.dataset")
-        importlib.import_module("sweep.report")
+        if report:
+            importlib.import_module("sweep.report")
 
 
 def _verified(points: Points, request: Request, composer: Composer) -> Points:
@@ -203,6 +203,9 @@ def _simulate(
     def first_chunk() -> None:
         if clock.first_point is None:
             clock.first_point = clock.elapsed()
+            if settings.executor.name == "ray":
+                small = settings.report and points.grid.size <= MOST_REPORTED
+                threading.Thread(target=_load_slow_modules, args=(small,), daemon=True).start()
 
     planner = Planner(
         missing,
@@ -249,9 +252,10 @@ def _write_files(
     folder: Path, request: Request, now: Mapping[str, object], hydra: list[str]
 ) -> None:
     """Write the resolved configuration, and what a resume needs."""
-    axes = {axis.key: list(axis.values) for axis in request.grid.axes}
-    config = OmegaConf.to_yaml(OmegaConf.create({**request.config, "axes": axes}))
-    write_whole(folder / CONFIG_FILE, config.encode())
+    config = OmegaConf.to_yaml(OmegaConf.create(dict(request.config)))
+    axes = [f"  {axis.key}: {json.dumps(list(axis.values))}\n" for axis in request.grid.axes]
+    text = config + ("axes:\n" + "".join(axes) if axes else "axes: {}\n")  # JSON is YAML, and quick
+    write_whole(folder / CONFIG_FILE, text.encode())
     kept = [text for text in hydra if not text.startswith(("hydra.sweep.dir=", "hydra.mode="))]
     write_run(
         folder,

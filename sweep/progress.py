@@ -95,9 +95,11 @@ def log_to(path: Path | None, *, level: int = logging.INFO) -> list[logging.Hand
 
 def log_no_more(handlers: list[logging.Handler]) -> None:
     """Take handlers away again."""
+    root = logging.getLogger("sweep")
     for handler in handlers:
-        logging.getLogger("sweep").removeHandler(handler)
+        root.removeHandler(handler)
         handler.close()
+    root.propagate = not root.handlers
 
 
 class _Screen(logging.Handler):

@@ -100,6 +100,8 @@ def request_of(
     swept = [override for override in overrides if override.is_sweep_override()]
     fixed = [str(override.input_line) for override in overrides if override not in swept]
     given = {override.key_or_group for override in overrides}
+    if not any(override.is_delete() for override in overrides):
+        composer.know(fixed, master)  # Hydra left the axes out
     typed = bool(swept)
     settings = Settings.from_config(composer.resolved(fixed))
     resuming = composer.resolved(fixed).get("resume") is not None

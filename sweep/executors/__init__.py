@@ -1,11 +1,13 @@
 """Where chunks of points run: in this process, or on Ray."""
 
+import threading
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from allocator.results import Results
 from allocator.simulate import Tasks
+from sweep.ray_start import forgotten
 from sweep.settings import ExecutorSettings
 
 
@@ -72,6 +74,8 @@ def executor_of(settings: ExecutorSettings) -> Executor:
     Ray is started in the background: submitting the first task waits for it.
     """
     if settings.name == "inline":
+        if (unwanted := forgotten()) is not None:
+            threading.Thread(target=unwanted.close, args=(60.0,), daemon=True).start()
         from sweep.executors.inline import InlineExecutor  # as lazy as its neighbour
 
         return InlineExecutor()

@@ -45,4 +45,4 @@ def test_the_log_has_everything_and_the_screen_what_matters(
     text = (tmp_path / "run.log").read_text()
     assert "DEBUG sweep.x: detail" in text
     assert "INFO sweep.x: news" in text
-    logging.getLogger("sweep").propagate = True
+    assert logging.getLogger("sweep").propagate

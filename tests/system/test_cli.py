@@ -226,3 +226,38 @@ def test_errors_are_one_line_and_status_2(tmp_path: Path, argument: str, line: s
     assert last.startswith(f"slabsweep: {line}")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.ray
+def test_a_wrong_command_line_leaves_no_ray_behind(tmp_path: Path) -> None:
+    """Ray is begun before the command line is looked at."""
+    mark = f"SLABSWEEP_TEST={tmp_path.name}-{os.getpid()}"
+    name, value = mark.split("=")
+    done = subprocess.run(
+        [sys.executable, "-m", "sweep", "slab.max_order=1,99"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, name: value, "PYTHONPATH": str(DRIVER.parents[2])},
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("slabsweep: slab.max_order: found 99, expected null or a number")
+    assert done.stderr.count("\n") == 1
+    end = time.monotonic() + 10
+    while (left := marked(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert left == []
+
+
+def marked(mark: str) -> list[str]:
+    """Return the names of processes with a mark in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (process / "environ").read_bytes():
+                found.append((process / "comm").read_text())
+        except OSError:
+            continue  # gone, or somebody else's
+    return found
