@@ -27,6 +27,7 @@ from omegaconf import DictConfig, OmegaConf
 from allocator.errors import ConfigError
 from allocator.point import GROUPS
 from sweep.axes import Axis
+from sweep.files import FILE_KEYS, with_files_read
 from sweep.grid import Grid
 
 Config = dict[str, object]
@@ -57,19 +58,19 @@ class Composer:
         return self._compose(tuple(overrides))[0]
 
     def group(self, overrides: Sequence[str], group: str) -> dict[str, object]:
-        """Return one group of the resolved configuration.
+        """Return one group of the resolved configuration, files it names read.
 
         Raises
         ------
         ConfigError
-            If the group is not a mapping.
+            If the group is not a mapping, or a file cannot be used.
         """
         found = self.resolved(overrides).get(group)
         if found is None:
             return {}
         if not isinstance(found, dict):
             raise ConfigError(group, found, "a configuration group, not a value")
-        return found
+        return with_files_read(group, found)
 
     def raw(self, overrides: Sequence[str]) -> Config:
         """Return the same with interpolations as they are written."""
@@ -271,7 +272,7 @@ class _KeptFiles(CachingConfigRepository):
 
 def _is_composed(axis: Axis) -> bool:
     """Return whether an axis does more than replace one plain value."""
-    if axis.is_group or axis.key == "workload.name":
+    if axis.is_group or axis.key in ("workload.name", *FILE_KEYS):
         return True
     return any(
         isinstance(value, dict) or (isinstance(value, str) and "${" in value)
