@@ -78,6 +78,9 @@ def console() -> NoReturn:
     """
     wanted = _ray_to_expect(sys.argv[1:])
     if wanted is not None:
+        sys.setswitchinterval(
+            0.0005
+        )  # Ray's start is many short steps, each waits for our long ones
         start_early(wanted)
     status = main()
     sys.stdout.flush()
@@ -116,9 +119,18 @@ def _multirun(arguments: list[str]) -> list[str]:
     )
 
 
+def _always(*_: object, **__: object) -> object:
+    from hydra.types import RunMode  # as in `_hydra`
+
+    return RunMode.MULTIRUN
+
+
 def _hydra() -> None:
     import hydra  # after the path of the plugin is there
+    from hydra._internal.hydra import Hydra
     from omegaconf import DictConfig
+
+    Hydra.get_mode = _always  # type: ignore[method-assign] # Hydra would compose to find out
 
     @hydra.main(version_base="1.3", config_path=str(CONFIGURATION), config_name="config")
     def task(config: DictConfig) -> None:

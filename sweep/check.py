@@ -7,8 +7,11 @@ from allocator.errors import ConfigError
 from allocator.point import GROUPS, Point, parse_group
 from sweep.points import Points
 
-MOST_CHECKED = 4_000
-"""Cells that are checked; beyond it a seeded sample, with every value of every axis in it."""
+MOST_CHECKED = 1_000
+"""Cells that are checked; of a larger grid a seeded sample, and one cell per value of each axis."""
+
+MOST_VALUES = 4_000
+"""Values of one axis that are checked; of a longer one an even selection."""
 
 MOST_SHAPES = 4_000
 """Combinations of machine, topology, kernel and workload that are asked for their shape."""
@@ -57,7 +60,7 @@ def cells_to_check(points: Points) -> NDArray[np.int64]:
     where = np.unravel_index(cells, points.grid.shape)
     for index in where[:-1]:  # with return_index, unique() sorts and does not hash: faster here
         values, first = np.unique(index, return_index=True)
-        keep = np.linspace(0, values.size - 1, min(values.size, MOST_CHECKED)).astype(np.int64)
+        keep = np.linspace(0, values.size - 1, min(values.size, MOST_VALUES)).astype(np.int64)
         chosen.append(cells[first[np.unique(keep)]])
     return np.unique(np.concatenate(chosen))
 
