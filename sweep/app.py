@@ -228,6 +228,8 @@ def _simulate(
     if not missing.size:
         return runner.tally
     try:
+        executor.workers()
+        clock.ready = clock.elapsed()
         tally = runner.run(planner, progress)
         log.debug("%s", progress.line())
         return tally

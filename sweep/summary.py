@@ -27,6 +27,8 @@ class Clock:
     """When the run began, on a clock that only goes forward."""
     began: float = field(default_factory=time.time)
     """The same in seconds since 1970."""
+    ready: float = 0.0
+    """Seconds until the executor was there."""
     first_point: float | None = None
     """Seconds until the first chunk was finished."""
 
@@ -66,28 +68,31 @@ def _ignores(ignored: frozenset[str], key: str) -> bool:
 
 def say_times(tally: Tally, clock: Clock, simulated: float, executor: Executor) -> None:
     """Say where the time went; `simulated` is when the last point was in the journal, in s."""
-    ray = getattr(executor, "start_seconds", 0.0)
     if not tally.points:
         return
-    wall, workers = simulated - ray, max(executor.workers(), 1) if tally.chunks else 1
-    busy = tally.busy_seconds / workers
+    ray = getattr(executor, "start_seconds", 0.0)
+    workers = max(executor.workers(), 1)
+    wall, busy = max(simulated - clock.ready, 1e-9), tally.busy_seconds / workers
+    overhead = 100 * max(wall - busy, 0.0) / wall
     log.info(
-        "%d points in %d chunks: %.1f s of simulation on %d workers, %.1f s beside it%s",
+        "%d points in %d chunks: ready after %.1f s%s, then %.1f s on %d workers, overhead %.1f %%",
         tally.points,
         tally.chunks,
-        busy,
+        clock.ready,
+        f" (Ray's start took {ray:.1f} s)" if ray else "",
+        wall,
         workers,
-        max(wall - busy, 0.0),
-        f", {ray:.1f} s for Ray to start" if ray else "",
+        overhead,
     )
     times = {
         "began": clock.began,
         "ray_start": ray,
+        "ready": clock.ready,
         "first_chunk": clock.first_point,
         "simulated": simulated,
         "busy": busy,
         "workers": workers,
-        "overhead_percent": 100 * max(wall - busy, 0.0) / max(wall, 1e-9),
+        "overhead_percent": overhead,
     }
     log.debug("times: %s", json.dumps(times))
 

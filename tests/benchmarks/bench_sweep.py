@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,13 @@ def task(config):
 task()
 """
 
+BUSY = """
+import numpy as np
+a = np.random.default_rng(0).random(20000)
+for _ in range(30000):
+    np.sort(a[:2000]); np.cumsum(a); (a > 0.5).nonzero()
+"""
+
 CHEAP = ("workload=geometry", "report=false", "replicates=1", "slab.cpu_partial=range(0,1000)")
 
 
@@ -61,6 +69,8 @@ class Run:
     """From the start of the process to the first chunk in the journal, s."""
     chunk: float
     """Time of the first chunk's task, s."""
+    points: float
+    """From Ray's start to the last point in the journal, s."""
     rss_mb: float
     """Largest resident memory of the driver, MB."""
 
@@ -79,11 +89,11 @@ def timed(command: list[str], folder: Path) -> tuple[float, float, float]:
     return began, time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
-def sweep(*arguments: str) -> Run:
+def sweep(*arguments: str, program: Sequence[str] = (sys.executable, "-m", "sweep")) -> Run:
     """Run the sweep in a folder of its own, and read its log."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = [sys.executable, "-m", "sweep", "hydra.sweep.dir=run", *arguments]
+        command = [*program, "hydra.sweep.dir=run", *arguments]
         began, wall, rss = timed(command, folder)
         log = (folder / "run" / "run.log").read_text()
         times = json.loads(re.search(r"times: (\{.*\})", log)[1])  # type: ignore[index]
@@ -94,6 +104,7 @@ def sweep(*arguments: str) -> Run:
         busy=times["busy"],
         first=times["began"] + times["first_chunk"] - began,
         chunk=float(seconds[1]) if seconds else 0.0,
+        points=times["simulated"] - times["ready"],
         rss_mb=rss,
     )
 
@@ -145,15 +156,38 @@ def overhead(runs: int) -> None:
 
 
 def workers() -> None:
-    """Print one worker against two."""
+    """Print one worker against two, and what two processes gain here without any sweep."""
     grid = ("workload=hackbench_sockets", "machine=graviton2", "slab.max_order=0,1,2,3")
-    more = ("kernel=v6_1,v6_1_order_v2", "replicates=12", "report=false", "executor.chunk=4")
-    loops = {}
-    for cpus in (1, 2):
-        run = sweep(*grid, *more, f"executor.cpus={cpus}")
-        loops[cpus] = run.wall - run.ray
-        print(f"  {cpus} worker(s): {loops[cpus]:.2f} s beside Ray's start")
-    print(f"two workers: {loops[1] / loops[2]:.2f} times as fast (wanted: 1.9)")
+    more = ("kernel=v6_1,v6_1_order_v2", "replicates=30", "report=false")
+    asleep = (
+        "workload=counted",
+        "workload.lane_ms=100",
+        "slab.max_order=0,1,2,3",
+        "replicates=100",
+    )
+    program = [sys.executable, str(ROOT / "tests" / "system" / "driver.py")]
+    for name, run_of in {
+        "hackbench": lambda cpus: sweep(*grid, *more, f"executor.cpus={cpus}"),
+        "sleeping": lambda cpus: sweep(
+            *asleep, "report=false", f"executor.cpus={cpus}", program=program
+        ),
+    }.items():
+        one, two = run_of(1), run_of(2)
+        print(f"{name}: 1 worker {one.points:.2f} s, 2 workers {two.points:.2f} s: "
+              f"{one.points / two.points:.2f} times as fast (wanted: 1.9)")  # fmt: skip
+    print(f"two processes without a sweep: {ceiling():.2f} times one")
+
+
+def ceiling() -> float:
+    """Return what two processes of NumPy work do in the time of one."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", BUSY], check=True)
+    one = time.perf_counter() - start
+    start = time.perf_counter()
+    both = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    for process in both:
+        process.wait()
+    return 2 * one / (time.perf_counter() - start)
 
 
 def million() -> None:
