@@ -26,7 +26,7 @@ worker.work = counted.work
 
 GRID = [
     *("--config-dir", str(ROOT / "tests/system/conf"), "workload=counted", "report=false"),
-    *("slab.max_order=0,1,2,3", "slab.min_partial=range(5,10)", "workload.lane_ms=200"),
+    *("slab.max_order=0,1,2,3", "slab.min_partial=range(5,9)", "workload.lane_ms=100"),
     "executor.chunk=2",
 ]
 
@@ -40,7 +40,7 @@ def run(folder: Path) -> int:
 
     def kill() -> None:
         journal = folder / "cluster" / "journal"
-        while len(list(journal.glob(f"*{SUFFIX}"))) < 6:
+        while len(list(journal.glob(f"*{SUFFIX}"))) < 4:
             time.sleep(0.05)
         cluster.remove_node(node, allow_graceful=False)
         killed.append(len(list(journal.glob(f"*{SUFFIX}"))))
