@@ -19,7 +19,8 @@ class Workload(Protocol):
     name: ClassVar[str]
     """Key in the registry, and `workload.name` in a configuration."""
     ignores: ClassVar[frozenset[str]]
-    """Groups (`gfp`) or keys (`slab.max_order`) that cannot change the results."""
+    """Groups (`gfp`) or keys (`slab.max_order`) that cannot change the results; `replicate`, if
+    nothing random can: a sweep then simulates one lane for all replicates and seeds."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
