@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from sweep.check import check_points, kinds_of
 from sweep.compose import Composer, tables_of, verified
 from sweep.executors import Executor, ExecutorError, executor_of
+from sweep.executors.reachable import check_reachable
 from sweep.journal import Journal, JournalError, flush_folder, write_whole
 from sweep.plan import Planner
 from sweep.points import Points, points_of
@@ -91,6 +92,8 @@ def run(loader: ConfigLoader, master: DictConfig, arguments: list[str]) -> int:
     tables = tables_of(composer, request.fixed, request.grid)
     points = points_of(request.grid, tables, request.seeds)
     check_points(points)
+    if request.settings.executor.name == "ray":
+        check_reachable(request.settings.executor.address)
     folder, resumed = _folder(request, master)
     screen = log_to(None)
     try:

@@ -1,14 +1,15 @@
-"""Kill the driver fifty times at random moments, resume each time, and compare the bits.
+"""Kill the driver of fifty runs at random moments, resume each of them, and compare the bits.
 
     python -m tests.system.kill_fifty [--kills 50] [--executor inline] [--seed 0]
 
-A run is killed (SIGKILL) after a random part of the time that an undisturbed one takes, then taken
-up with another chunk size, possibly to be killed again, until it ends by itself; then another one
-begins. Exit status 1 if any ended with other variables or coords than the undisturbed one.
+Each run is killed (SIGKILL) at a moment drawn from the time that an undisturbed one takes, then
+taken up with another chunk size, which may be killed too, until it ends by itself. Exit status 1
+if any ended with other variables or coords than the undisturbed one.
 """
 
 import argparse
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,8 @@ GRID = [
     *("workload=counted", "report=false", "workload.lane_ms=20", "replicates=2"),
     *("slab.max_order=0,1,2,3", "machine=graviton2,epyc_rome_2x7742", "slab.min_partial=5,6,7"),
 ]
+SECOND_KILL = 0.3
+"""Share of the resumed runs that are killed again."""
 
 
 def start(folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
@@ -42,6 +45,49 @@ def bits(folder: Path) -> xr.DataTree:
     return found
 
 
+def chunks(folder: Path) -> int:
+    """Return the chunks that the journal of a run holds."""
+    return len(list(folder.glob(f"run/journal/*{SUFFIX}")))
+
+
+def begin_or_resume(folder: Path, base: list[str], chunk: int) -> subprocess.Popen[bytes]:
+    """Start a run, or take up what a kill has left of it."""
+    size = f"executor.chunk={chunk}"
+    if (folder / "run" / "run.json").exists():
+        return start(folder, ["resume=run", size])
+    shutil.rmtree(folder / "run", ignore_errors=True)  # killed before there was a run
+    return start(folder, [*base, size])
+
+
+def killed_at(process: subprocess.Popen[bytes], moment: float) -> bool:
+    """Kill a run after so many seconds; False if it ended before."""
+    try:
+        process.wait(moment)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return True
+    return False
+
+
+def kill_and_resume(folder: Path, base: list[str], length: float, rng: random.Random) -> list[int]:
+    """Kill one run at least once, resume it to its end; return the chunks found at each kill."""
+    found: list[int] = []
+    sizes = (1, 2, 3, 5, 7)
+    while not found:
+        if killed_at(begin_or_resume(folder, base, rng.choice(sizes)), rng.uniform(0, length)):
+            found.append(chunks(folder))
+        else:
+            shutil.rmtree(folder / "run")  # faster than the undisturbed one: once more
+    while rng.random() < SECOND_KILL:
+        if killed_at(begin_or_resume(folder, base, rng.choice(sizes)), rng.uniform(0, length)):
+            found.append(chunks(folder))
+    status = begin_or_resume(folder, base, rng.choice(sizes)).wait()
+    if status:
+        raise SystemExit(f"{folder}: the resumed run ended with status {status}")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=50)
@@ -57,35 +103,18 @@ def main() -> int:
         if start(whole, [*base, "executor.chunk=2"]).wait():
             raise SystemExit("the undisturbed run failed")
         length, expected = time.monotonic() - began, bits(whole)
-        print(f"undisturbed: {length:.1f} s")
-        kills = same = other = run = 0
+        print(f"undisturbed: {length:.1f} s", flush=True)
         moments: list[int] = []
-        while kills < asked.kills:
-            run += 1
-            folder = Path(name) / f"run{run}"
+        same = 0
+        for number in range(asked.kills):
+            folder = Path(name) / f"run{number}"
             folder.mkdir()
-            while True:
-                chunk = f"executor.chunk={rng.choice([1, 2, 3, 5, 7])}"
-                known = (folder / "run" / "run.json").exists()
-                process = start(folder, ["resume=run", chunk] if known else [*base, chunk])
-                try:
-                    status = process.wait(rng.uniform(0.0, 1.2) * length)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                    kills += 1
-                    moments.append(len(list(folder.glob(f"run/journal/*{SUFFIX}"))))
-                    if not known and not (folder / "run" / "run.json").exists():
-                        subprocess.run(["rm", "-rf", str(folder / "run")], check=True)
-                    continue
-                if status:
-                    raise SystemExit(f"a resumed run ended with status {status}")
-                break
-            is_same = bits(folder).identical(expected)
-            same, other = same + is_same, other + (not is_same)
-        print(f"{kills} kills in {run} runs, with so many chunks in the journal: {moments}")
-        print(f"identical: {same} of {same + other}")
-    return int(other > 0)
+            moments += kill_and_resume(folder, base, length, rng)
+            same += bits(folder).identical(expected)
+            shutil.rmtree(folder)
+        print(f"{len(moments)} kills, with so many chunks in the journal: {sorted(moments)}")
+        print(f"identical: {same} of {asked.kills}")
+    return int(same < asked.kills)
 
 
 if __name__ == "__main__":
