@@ -40,6 +40,7 @@ from sweep.store import (
     locked,
     new_folder,
     read_run,
+    why_unwritten,
     write_run,
 )
 from sweep.summary import Clock, resume_command, say_failures, say_grid, say_times
@@ -294,14 +295,10 @@ def _write(
             os.fsync(file.fileno())
         temporary.replace(path)
         flush_folder(folder)
-    except OSError as error:  # netCDF4 raises this for a full disk, too
+    except (OSError, RuntimeError) as error:  # HDF5's own errors are of both kinds
+        why = why_unwritten(folder, error)
         temporary.unlink(missing_ok=True)
-        raise JournalError(
-            error.errno, f"cannot write {path}: {error.strerror or error}"
-        ) from error
-    except RuntimeError as error:  # HDF5's own errors come so
-        temporary.unlink(missing_ok=True)
-        raise JournalError(0, f"cannot write {path}: {error}") from error
+        raise JournalError(0, f"cannot write {path}: {why}") from error
     return counts
 
 

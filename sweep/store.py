@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import socket
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ LOCK_FILE = ".lock"
 DATASET = "dataset.nc"
 LOG_FILE = "run.log"
 CONFIG_FILE = "config.yaml"
+
+_PROBE_BYTES = 4 << 20  # more than HDF5 writes at once
 
 
 class StoreError(RuntimeError):
@@ -176,6 +179,24 @@ def failed(points: int, text: str) -> Results:
 def write_run(folder: Path, run: Mapping[str, object]) -> None:
     """Write what is needed to go on with a run."""
     write_whole(folder / RUN_FILE, (json.dumps(run, indent=1) + "\n").encode())
+
+
+def why_unwritten(folder: Path, error: Exception) -> str:
+    """Return why a file could not be written, also where HDF5 says no more than "HDF error".
+
+    Parameters
+    ----------
+    folder
+        Where it was written; what there is of the file is still there.
+    error
+        What the writer raised.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_PROBE_BYTES))
+    except OSError as plain:
+        return plain.strerror or str(plain)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def read_run(folder: Path) -> dict[str, object]:

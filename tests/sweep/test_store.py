@@ -1,4 +1,7 @@
+import errno
 import json
+import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,16 @@ import pytest
 from allocator.errors import ConfigError
 from allocator.results import Status
 from sweep.journal import Journal
-from sweep.store import StoreError, failed, located, locked, new_folder, read_run, write_run
+from sweep.store import (
+    StoreError,
+    failed,
+    located,
+    locked,
+    new_folder,
+    read_run,
+    why_unwritten,
+    write_run,
+)
 from tests.sweep.test_journal import keys, results
 
 
@@ -83,3 +95,16 @@ def test_a_directory_that_is_no_run_is_refused(tmp_path: Path, text: str | None)
         (tmp_path / "run.json").write_text(text)
     with pytest.raises(ConfigError, match="resume"):
         read_run(tmp_path)
+
+
+def test_why_a_file_could_not_be_written_is_found_where_the_library_is_silent(
+    tmp_path: Path,
+) -> None:
+    silent = RuntimeError("NetCDF: HDF error")
+    assert why_unwritten(tmp_path, silent) == "NetCDF: HDF error"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        assert why_unwritten(tmp_path, silent) == os.strerror(errno.EFBIG)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
