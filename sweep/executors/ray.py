@@ -8,8 +8,9 @@ A cluster, step by step (all nodes need this Python and the dependencies; the co
     head$    ray stop                                     # on every node, afterwards
 
 With `RAY_AUTH_MODE=token` the same token file is needed on all nodes. From a machine outside the
-cluster: `executor.address=ray://HEAD:10001`. As a job: `ray job submit --address http://HEAD:8265
---working-dir . -- python -m sweep executor.address=auto` (needs `ray[default]`).
+cluster: `executor.address=ray://HEAD:10001` (needs `ray[client]`). As a job (`ray job submit`,
+needs `ray[default]`) name the Python and an absolute `hydra.sweep.dir`, as a job runs in a copy of
+its folder.
 
 Ray's own retries are off: which chunk is tried again, split or given up is decided in `sweep.plan`.
 """
