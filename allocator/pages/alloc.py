@@ -63,6 +63,7 @@ class PageAllocator:
         self.reclaim: Reclaim = NoReclaim() if reclaim is None else reclaim
         self.busy_nodes: set[int] = set()
         """Nodes whose kswapd is running."""
+        self._requests: dict[tuple[int, int, int, int | None], Request] = {}
         self.counters: dict[str, int] = {}
         """vmstat events: pgalloc_*, pgfree, allocstall_*, compact_* and others."""
         self.numa: dict[tuple[str, int], int] = {}
@@ -79,6 +80,21 @@ class PageAllocator:
         nodemask: Iterable[int] | None = None,
     ) -> Request:
         """Return a request with the zones that it may use (prepare_alloc_pages())."""
+        if nodemask is not None:
+            return self._request(cpu, order, gfp, node, nodemask)
+        known = self._requests.get((cpu, order, gfp, node))
+        if known is None:
+            known = self._requests[cpu, order, gfp, node] = self._request(cpu, order, gfp, node)
+        return known
+
+    def _request(
+        self,
+        cpu: int,
+        order: int,
+        gfp: int,
+        node: int | None,
+        nodemask: Iterable[int] | None = None,
+    ) -> Request:
         home = self.node_of_cpu[cpu]
         wanted = home if node is None else node
         mask = None if nodemask is None else frozenset(nodemask)

@@ -76,6 +76,11 @@ class Buddy:
             pages >> pageblock_order, mt.MOVABLE, dtype=np.int8
         )
         """(pageblock,) migrate type; the first entry is the pageblock of `base`."""
+        # one entry at a time is read and written much faster through memoryviews than in arrays
+        self._orders = memoryview(self.order_of)  # type: ignore[arg-type]
+        self._types = memoryview(self.list_of)  # type: ignore[arg-type]
+        self._kinds = memoryview(self.block_type)  # type: ignore[arg-type]
+        self._fresh = memoryview(self._untouched)  # type: ignore[arg-type]
         self.lists: list[list[FreeList]] = [
             [FreeList(self._where, self.base) for _ in range(mt.NR_LISTS)]
             for _ in range(max_order + 1)
@@ -99,7 +104,7 @@ class Buddy:
 
     def type_of(self, pfn: int) -> int:
         """Return the migrate type of a page's pageblock."""
-        return int(self.block_type[(pfn - self.base) >> self.pageblock_order])
+        return self._kinds[(pfn - self.base) >> self.pageblock_order]
 
     def types_of(self, pfns: Pfns) -> NDArray[np.int8]:
         """Return the migrate type of each page's pageblock."""
@@ -114,11 +119,11 @@ class Buddy:
     def free_order(self, pfn: int) -> int:
         """Return the order of the free block that begins at a page, -1 if none does."""
         at = pfn - self.base
-        if not 0 <= at < len(self.order_of):
+        if not 0 <= at < len(self._orders):
             return -1
-        if self._untouched[at >> self.max_order] and at & ((1 << self.max_order) - 1) == 0:
+        if self._fresh[at >> self.max_order] and at & ((1 << self.max_order) - 1) == 0:
             return self.max_order
-        return int(self.order_of[at]) - 1
+        return self._orders[at] - 1
 
     def free_blocks_in(self, start: int, stop: int) -> tuple[Pfns, NDArray[np.int64]]:
         """Return first pages and orders of the free blocks that begin in a pfn range, ascending."""
@@ -238,21 +243,21 @@ class Buddy:
     def remove(self, pfn: int, order: int) -> None:
         """Take a given free block out of its list (isolation, claiming)."""
         at = pfn - self.base
-        if self._untouched[at >> self.max_order]:
+        if self._fresh[at >> self.max_order]:
             for found in self.lists[self.max_order]:
                 if found.runs and any(pfn in part for parts in found.runs for part in parts):
                     found.remove_untouched(pfn)
-            self._untouched[at >> self.max_order] = False
+            self._fresh[at >> self.max_order] = False
         else:
-            self.lists[order][int(self.list_of[at])].remove(pfn)
-            self.order_of[at] = 0
+            self.lists[order][self._types[at]].remove(pfn)
+            self._orders[at] = 0
         self.free_pages -= 1 << order
 
     def put(self, pfn: int, order: int, migratetype: int, *, tail: bool = False) -> None:
         """Put a block on a list without looking for its buddy."""
         at = pfn - self.base
-        self.order_of[at] = order + 1
-        self.list_of[at] = migratetype
+        self._orders[at] = order + 1
+        self._types[at] = migratetype
         found = self.lists[order][migratetype]
         if tail:
             found.push_tail(pfn)
@@ -281,24 +286,31 @@ class Buddy:
         to_tail
             Put the result at the tail whatever may merge later (FPI_TO_TAIL).
         """
-        order_of, base = self.order_of, self.base
-        size = len(order_of)
-        while order < self.max_order:
-            buddy = pfn ^ (1 << order)
-            at = buddy - base
-            if not 0 <= at < size or order_of[at] != order + 1:
+        orders, top = self._orders, self.max_order
+        at = pfn - self.base  # the base is a multiple of the largest block: buddies stay buddies
+        while order < top:
+            mate = at ^ (1 << order)
+            if orders[mate] != order + 1:
                 break
-            if order >= self.pageblock_order and not self._may_merge(buddy, migratetype):
-                break
-            self.lists[order][int(self.list_of[at])].remove(buddy)
-            order_of[at] = 0
+            if order >= self.pageblock_order:
+                if not self._may_merge(mate + self.base, migratetype):
+                    break
+                if self.policy.list_type == "pageblock":
+                    self.set_type(mate + self.base, order, migratetype)
+            self.lists[order][self._types[mate]].remove(mate + self.base)
+            orders[mate] = 0
             self.free_pages -= 1 << order
-            if order >= self.pageblock_order and self.policy.list_type == "pageblock":
-                self.set_type(buddy, order, migratetype)
-            pfn &= ~(1 << order)
+            at &= ~(1 << order)
             order += 1
-        tail = to_tail or self._merge_likely(pfn, order)
-        self.put(pfn, order, migratetype, tail=tail)
+        # buddy_merge_likely()
+        likely = order < top - 1 and orders[at & ~(1 << order) ^ (2 << order)] == order + 2
+        orders[at] = order + 1
+        self._types[at] = migratetype
+        if to_tail or likely:
+            self.lists[order][migratetype].push_tail(at + self.base)
+        else:
+            self.lists[order][migratetype].push_head(at + self.base)
+        self.free_pages += 1 << order
 
     def _may_merge(self, buddy: int, migratetype: int) -> bool:
         other = self.type_of(buddy)
@@ -311,13 +323,6 @@ class Buddy:
         if self.policy.unmergeable == "isolate":
             return (mt.ISOLATE,)
         return (mt.HIGHATOMIC, mt.ISOLATE)
-
-    def _merge_likely(self, pfn: int, order: int) -> bool:
-        """Tell whether the next higher buddy is free (buddy_merge_likely())."""
-        if order >= self.max_order - 1:
-            return False
-        at = (pfn & ~(1 << order) ^ (2 << order)) - self.base
-        return 0 <= at < len(self.order_of) and bool(self.order_of[at] == order + 2)
 
     def free_many(self, pfns: Pfns, orders: NDArray[np.int64], types: NDArray[np.int8]) -> None:
         """Free blocks one after the other, with arrays.
@@ -357,8 +362,8 @@ class Buddy:
 
     def _unmark(self, pfn: int) -> None:
         at = pfn - self.base
-        self.order_of[at] = 0
-        self._untouched[at >> self.max_order] = False
+        self._orders[at] = 0
+        self._fresh[at >> self.max_order] = False
 
     def _unmarks(self, pfns: Pfns) -> None:
         at = pfns - self.base

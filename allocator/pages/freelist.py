@@ -11,7 +11,8 @@ class FreeList:
     """Blocks of one order and type, head to tail (struct free_area, free_list[type]).
 
     A block that leaves from the middle leaves a hole; `where` tells its place. Entries below -1
-    stand for whole ranges of blocks that nobody touched yet.
+    stand for whole ranges of blocks that nobody touched yet. Single entries are read and written
+    through memoryviews: several times faster than through arrays.
 
     Parameters
     ----------
@@ -21,16 +22,18 @@ class FreeList:
         Page frame number of `where[0]`.
     """
 
-    __slots__ = ("_buf", "_head", "_tail", "base", "live", "runs", "where")
+    __slots__ = ("_buf", "_head", "_places", "_slots", "_tail", "base", "live", "runs", "where")
 
     def __init__(self, where: NDArray[np.int32], base: int) -> None:
         self.where = where
+        self._places = memoryview(where)  # type: ignore[arg-type]
         self.base = base
         self.live = 0
         """Blocks on the list."""
         self.runs: list[list[range]] = []
         """Untouched ranges of page frame numbers, by number of the entry that stands for them."""
         self._buf: NDArray[np.int64] = np.full(2 * _ROOM, _DEAD, dtype=np.int64)
+        self._slots = memoryview(self._buf)  # type: ignore[arg-type]
         self._head = self._tail = _ROOM
 
     def __len__(self) -> int:
@@ -40,17 +43,17 @@ class FreeList:
         """Put one block first."""
         if self._head == 0:
             self._reserve(1, 0)
-        self._head -= 1
-        self._buf[self._head] = pfn
-        self.where[pfn - self.base] = self._head
+        self._head = first = self._head - 1
+        self._slots[first] = pfn
+        self._places[pfn - self.base] = first
         self.live += 1
 
     def push_tail(self, pfn: int) -> None:
         """Put one block last."""
         if self._tail == len(self._buf):
             self._reserve(0, 1)
-        self._buf[self._tail] = pfn
-        self.where[pfn - self.base] = self._tail
+        self._slots[self._tail] = pfn
+        self._places[pfn - self.base] = self._tail
         self._tail += 1
         self.live += 1
 
@@ -89,8 +92,9 @@ class FreeList:
 
     def head(self) -> int:
         """Return the first block, -1 if there is none."""
+        slots = self._slots
         while self._head < self._tail:
-            entry = int(self._buf[self._head])
+            entry = slots[self._head]
             if entry >= 0:
                 return entry
             if entry < _DEAD and self.runs[-2 - entry]:
@@ -124,7 +128,7 @@ class FreeList:
 
     def remove(self, pfn: int) -> None:
         """Take one block out, wherever it is (it must be on the list, and no untouched one)."""
-        self._buf[int(self.where[pfn - self.base])] = _DEAD
+        self._slots[self._places[pfn - self.base]] = _DEAD
         self.live -= 1
         if self.live == 0:
             self._recentre()
@@ -175,7 +179,7 @@ class FreeList:
         return entries
 
     def _drop_head(self) -> None:
-        entry = int(self._buf[self._head])
+        entry = self._slots[self._head]
         if entry >= 0:
             self._head += 1
         else:
@@ -224,5 +228,6 @@ class FreeList:
         start = front + spare
         buf[start : start + n] = entries
         self._buf, self._head, self._tail = buf, start, start + n
+        self._slots = memoryview(buf)  # type: ignore[arg-type]
         plain = np.flatnonzero(entries >= 0)
         self.where[entries[plain] - self.base] = plain + start

@@ -147,6 +147,13 @@ class Kswapd:
         credit, self._credit = self._credit, 0
         return self.run(credit)
 
+    def ticks(self, times: int) -> None:
+        """Let the time of several requests pass."""
+        for _ in range(times):
+            if not self.awake:
+                return
+            self.tick()
+
     def _draw(self) -> int:
         """Draw the pages of an interval; draws are made in bulk, their order is what counts."""
         if not self._drawn and self._jitter is not None:

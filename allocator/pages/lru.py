@@ -68,8 +68,14 @@ class PageUse:
         self._page: NDArray[np.uint8] = np.zeros(blocks << self.order, dtype=np.uint8)
         self.movable: NDArray[np.int32] = np.zeros(blocks, dtype=np.int32)
         """(pageblock,) used pages that can be moved: cache, anonymous memory."""
-        self.total: dict[Use, int] = dict.fromkeys(Use, 0)
-        """Pages of each use (`OTHER` is not counted)."""
+        # one entry at a time is read and written much faster through memoryviews than in arrays
+        self._kinds = memoryview(self._block)  # type: ignore[arg-type]
+        self._movables = memoryview(self.movable)  # type: ignore[arg-type]
+        self.total = [0] * len(Use)
+        """(use,) pages of each use (`OTHER` is not counted)."""
+        self.losses = 0
+        """Times that pages lost their use otherwise than as the oldest of a list: what was known of
+        the use of a range need no longer hold."""
         buddy.movable_in_use = self.movable_between
 
     def set(self, start: int, pages: int, use: Use) -> None:
@@ -81,6 +87,18 @@ class PageUse:
 
     def clear(self, start: int, pages: int, use: Use) -> None:
         """Take a use away from a run of pages that all had it."""
+        self.losses += 1
+        self.forget(start, pages, use)
+
+    def forget(self, start: int, pages: int, use: Use) -> None:
+        """Do the same for the oldest pages of a list, which it no longer asks for."""
+        first = start - self.base
+        block = first >> self.order
+        if use is _CACHE and pages < self.size and first + pages <= (block + 1) << self.order:
+            self._write_edge(first, first + pages, _OTHER)
+            self._movables[block] -= pages
+            self.total[_CACHE] -= pages
+            return
         self._write(start, pages, _OTHER)
         self.total[use] -= pages
         if use in MOVABLE_USES:
@@ -90,7 +108,7 @@ class PageUse:
         """Return the use of each page of a run, (page,) uint8."""
         first = start - self.base
         block, last = first >> self.order, (first + pages - 1) >> self.order
-        if block == last and self._block[block] == _MIXED:
+        if block == last and self._kinds[block] == _MIXED:
             return self._page[first : first + pages]
         out = np.repeat(self._block[block : last + 1], self.size)
         out = out[first - block * self.size :][:pages]
@@ -104,7 +122,7 @@ class PageUse:
 
         A run in a long range may be cut short where pageblocks of different kinds meet.
         """
-        if self._all(start - self.base, pages, use):
+        if self.all_are(start, pages, use):
             return start, pages
         window = _WINDOW << self.order
         wanted = _LETTERS[use]
@@ -116,11 +134,12 @@ class PageUse:
                 return at + first, count - first - len(found[first:].lstrip(wanted))
         return -1, 0
 
-    def _all(self, first: int, pages: int, use: Use) -> bool:
+    def all_are(self, start: int, pages: int, use: Use) -> bool:
         """Tell whether all pages of a range have one use."""
+        first = start - self.base
         block, last = first >> self.order, (first + pages - 1) >> self.order
-        kinds = self._block
-        if last > block + 1 and not (kinds[block + 1 : last] == use).all():
+        kinds = self._kinds
+        if last > block + 1 and not (self._block[block + 1 : last] == use).all():
             return False
         for edge in (block, last) if block != last else (block,):
             if kinds[edge] == use:
@@ -136,6 +155,9 @@ class PageUse:
         first = start - self.base
         stop = first + pages
         whole, end = -(-first >> self.order), stop >> self.order
+        if whole > end:
+            self._write_edge(first, stop, use)
+            return
         if whole < end:
             self._block[whole:end] = use
             edges = ((first, whole * self.size), (end * self.size, stop))
@@ -149,16 +171,17 @@ class PageUse:
     def _write_edge(self, low: int, high: int, use: Use) -> None:
         """Note the use of some pages of one pageblock."""
         block = low >> self.order
-        if self._block[block] != _MIXED:
+        kind = self._kinds[block]
+        if kind != _MIXED:
             at = block * self.size
-            self._page[at : at + self.size] = self._block[block]
-            self._block[block] = _MIXED
+            self._page[at : at + self.size] = kind
+            self._kinds[block] = _MIXED
         self._page[low:high] = use
 
     def _count(self, first: int, pages: int, sign: int) -> None:
         block, last = first >> self.order, (first + pages - 1) >> self.order
         if block == last:
-            self.movable[block] += sign * pages
+            self._movables[block] += sign * pages
             return
         self.movable[block] += sign * ((block + 1) * self.size - first)
         self.movable[last] += sign * (first + pages - last * self.size)
@@ -167,7 +190,7 @@ class PageUse:
     def movable_between(self, start: int, stop: int) -> int:
         """Count the used pages of a range that can be moved."""
         if start & (self.size - 1) == 0 and stop - start == self.size:
-            return int(self.movable[(start - self.base) >> self.order])
+            return self._movables[(start - self.base) >> self.order]
         return int(np.isin(self.of(start, stop - start), MOVABLE_USES).sum())
 
     def wash(self) -> int:
@@ -181,6 +204,11 @@ class PageUse:
             self.total[Use.CACHE] += pages
             self.total[Use.DIRTY] = 0
         return pages
+
+
+_Known = tuple[PageUse | None, int, int, int]
+# uses, how often their pages had lost their use, and a range of pages that are all clean cache
+_NONE_KNOWN: _Known = (None, 0, 0, 0)
 
 
 class Lru:
@@ -200,13 +228,15 @@ class Lru:
     def __init__(self, uses: list[tuple[int, int, PageUse]]) -> None:
         self._uses = uses
         self._runs: deque[Run] = deque()
+        self._known = _NONE_KNOWN
 
     @property
     def pages(self) -> int:
         """Pages on the list, clean and dirty."""
         pages = 0
         for _, _, use in self._uses:
-            pages += use.total[_CACHE] + use.total[_DIRTY]
+            total = use.total
+            pages += total[_CACHE] + total[_DIRTY]
         return pages
 
     def uses_of(self, pfn: int) -> PageUse:
@@ -255,21 +285,60 @@ class Lru:
             Runs of pages; their use is cleared.
         """
         left = min(pages, self.pages)
+        if whole == 1 and left > 0 and self._at_hand(left):
+            start, count = self._runs[0]
+            if count > left:
+                self._runs[0] = (start + left, count - left)
+            else:
+                self._runs.popleft()
+            self.uses_of(start).forget(start, left, _CACHE)
+            yield start, left
+            return
         rotated = 0
         while left > 0 and self._runs and rotated <= len(self._runs):
             start, count = self._runs.popleft()
             use = self.uses_of(start)
-            here, length = _first_run(use, start, count, left, whole)
+            here, length = self._first_run(use, start, count, left, whole)
             if here < 0:  # nothing of the run is clean cache: drop it, or rotate what is dirty
                 rotated += self._rotate(use, start, count)
                 continue
             rest = start + count - here - length
             if rest:
                 self._runs.appendleft((here + length, rest))
-            rotated += self._rotate(use, start, here - start)
-            use.clear(here, length, _CACHE)
+            if here > start:
+                rotated += self._rotate(use, start, here - start)
+            use.forget(here, length, _CACHE)
             left -= length
             yield here, length
+
+    def _at_hand(self, pages: int) -> bool:
+        """Tell whether that many oldest pages are known to be one run of clean cache; take note."""
+        use, losses, begin, end = self._known
+        if use is None or losses != use.losses or not self._runs:
+            return False
+        start, count = self._runs[0]
+        if count < pages or start < begin or start + pages > end:
+            return False
+        self._known = (use, losses, start + pages, end)
+        return True
+
+    def _first_run(self, use: PageUse, start: int, count: int, want: int, whole: int) -> Run:
+        """Return the first clean cache of the oldest run, at most `want` pages; (-1, 0) if none.
+
+        What is returned is taken. A long stretch is looked at once, and remembered.
+        """
+        if whole > 1:
+            want = -(-(start + want) // whole) * whole - start
+        look = min(count, want)
+        ahead = min(count, _WINDOW << use.order)
+        if use.all_are(start, ahead, _CACHE):
+            self._known = (use, use.losses, start + look, start + ahead)
+            return start, look
+        self._known = _NONE_KNOWN
+        here, length = use.first_run(start, look, _CACHE)
+        if here < 0 and look < count:
+            here, length = use.first_run(start, count, _CACHE)
+        return here, min(length, want)
 
     def _rotate(self, use: PageUse, start: int, count: int) -> int:
         dirty = count > 0 and use.total[_DIRTY] > 0 and use.first_run(start, count, _DIRTY)[0] >= 0
@@ -291,14 +360,3 @@ class Lru:
 
     def __len__(self) -> int:
         return len(self._runs)
-
-
-def _first_run(use: PageUse, start: int, count: int, want: int, whole: int) -> Run:
-    """Return the first run of clean cache in a run of pages, at most `want`; (-1, 0) if none."""
-    if whole > 1:
-        want = -(-(start + want) // whole) * whole - start
-    look = min(count, want)
-    here, length = use.first_run(start, look, _CACHE)
-    if here < 0 and look < count:
-        here, length = use.first_run(start, count, _CACHE)
-    return here, min(length, want)

@@ -17,6 +17,7 @@ _HARDER = flags.RIGHT_HARDER | flags.RIGHT_OOM
 _RESERVES = (
     flags.RIGHT_MIN_RESERVE | flags.RIGHT_NON_BLOCK | flags.RIGHT_HIGHATOMIC | flags.RIGHT_OOM
 )
+_LOWERING = flags.RIGHT_MIN_RESERVE | _HARDER
 _HIGHATOMIC = flags.RIGHT_HIGHATOMIC | flags.RIGHT_OOM
 
 
@@ -47,13 +48,17 @@ def has_block(zone: "Zone", order: int, rights: int) -> bool:
     """Tell whether a list that the caller may use holds a block of at least this order."""
     own = _HARDER if zone.policy.alloc_flags == "harder" else _HIGHATOMIC
     types = mt.PCP_TYPES + 1 if rights & own else mt.PCP_TYPES
-    return any(one.live for row in zone.buddy.lists[order:] for one in row[:types])
+    for row in zone.buddy.lists[order:]:
+        for one in row[:types]:
+            if one.live:
+                return True
+    return False
 
 
 def last_failing(zone: "Zone", order: int, mark: int, highest: int, rights: int) -> int:
     """Return the largest count of free pages with which the test of a mark fails."""
-    least = lowered(zone.policy, mark, rights) + zone.reserve[highest]
-    return least + (1 << order) - 1 + held_back(zone, rights)
+    least = (lowered(zone.policy, mark, rights) if rights & _LOWERING else mark) + (1 << order) - 1
+    return least + zone.reserve[highest] + (held_back(zone, rights) if zone.highatomic else 0)
 
 
 def watermark_ok(

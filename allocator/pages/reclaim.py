@@ -21,6 +21,7 @@ GENERATION_BATCH = 64
 """Pages that a walk over the generations takes at once (MAX_LRU_BATCH on 64-bit)."""
 
 _SKIPPED, _CONTINUE = Suit.SKIPPED, Suit.CONTINUE  # looking a member up in its class is slow
+_EVENTS = {who: (f"pgsteal_{who}", f"pgscan_{who}") for who in ("kswapd", "direct")}
 
 
 class Node:
@@ -148,8 +149,8 @@ class Node:
             held.drain()
 
     def _count(self, who: str, pages: int) -> None:
-        self._add(f"pgsteal_{who}", pages)
-        self._add(f"pgscan_{who}", pages)
+        for name in _EVENTS[who]:
+            self.counters[name] = self.counters.get(name, 0) + pages
 
     # Direct reclaim
 

@@ -29,12 +29,11 @@ class Held:
         pcp = zone.pcps[zone.cpus[0]]
         self._batch, self._high = pcp.batch, pcp.high
         self._drains_all = zone.policy.pcp != "batch6"
+        self._active_limit = min(4 * self._batch, self._high) if self._drains_all else self._high
 
     def limit(self, *, active: bool) -> int:
         """Return how many pages it keeps at most; fewer while kswapd works on the zone (5.14)."""
-        if active and self._drains_all:
-            return min(4 * self._batch, self._high)
-        return self._high
+        return self._active_limit if active else self._high
 
     def put(self, start: int, count: int) -> None:
         """Put pages on the list, however full it is."""
@@ -46,8 +45,9 @@ class Held:
 
         A batch at a time until 5.13; later, frees in a row empty all but a batch.
         """
-        self.put(start, count)
-        over = self.pages - self.limit(active=active)
+        self._runs.append((start, count))
+        self.pages += count
+        over = self.pages - (self._active_limit if active else self._high)
         if over >= 0:
             step = max(self._batch, 1)
             least = self.pages - self._batch if self._drains_all else step * (over // step + 1)
@@ -77,14 +77,16 @@ class Held:
         if pages >> (buddy.max_order + 6):
             self._free_far(start, pages)
             return
-        top = buddy.pageblock_order
+        size = 1 << buddy.pageblock_order
         while pages:
-            order = min(top, pages.bit_length() - 1)
-            if start:
-                order = min(order, (start & -start).bit_length() - 1)
-            buddy.free(start, order, buddy.type_of(start))
-            start += 1 << order
-            pages -= 1 << order
+            block = start & -start or size
+            if block > size:
+                block = size
+            while block > pages:
+                block >>= 1
+            buddy.free(start, block.bit_length() - 1, buddy.type_of(start))
+            start += block
+            pages -= block
 
     def _free_far(self, start: int, pages: int) -> None:
         """Free a long run: its largest blocks are one entry of the Movable list again.

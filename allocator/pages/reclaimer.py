@@ -19,8 +19,11 @@ from allocator.pages.walk import Request
 from allocator.pages.zone import Zone
 
 # looking a member up in its class is slow, and these are needed for every few pages
-_SKIPPED, _ASYNC = Suit.SKIPPED, Priority.ASYNC
+_SKIPPED, _THERE = Suit.SKIPPED, Suit.SUCCESS
+_ASYNC, _FULL = Priority.ASYNC, Priority.FULL
 _RESULT_SKIPPED, _RESULT_SUCCESS = CompactResult.SKIPPED, CompactResult.SUCCESS
+_RESULT_DEFERRED = CompactResult.DEFERRED
+_CACHE, _DIRTY = Use.CACHE, Use.DIRTY
 
 
 class Reclaimer:
@@ -76,7 +79,7 @@ class Reclaimer:
     def reclaimable(self, zone: Zone) -> int:
         """Count the pages of a zone that reclaim could free (zone_reclaimable_pages())."""
         total = self.nodes[zone.node].uses[zone.index].total
-        return total[Use.CACHE] + total[Use.DIRTY]
+        return total[_CACHE] + total[_DIRTY]
 
     def wake_kswapd(self, zone: Zone, order: int, highest: int, gfp: int) -> None:
         """Wake the kswapd of a zone's node."""
@@ -128,7 +131,10 @@ class Reclaimer:
             return 0
         self.counters[name] += rounds
         freed = node.take(batch * rounds, "direct")
-        for _ in range(2 * rounds):
+        awake = [other.kswapd for other in self.nodes.values() if other.kswapd.awake]
+        if len(awake) == 1:
+            awake[0].ticks(2 * rounds)
+        for _ in range(2 * rounds if len(awake) > 1 else 0):
             self.tick()
         return freed
 
@@ -195,14 +201,14 @@ class Reclaimer:
     ) -> tuple[CompactResult, int]:
         compactor = self.nodes[zone.node].compactors[zone.index]
         defer = compactor.defer
-        if priority is not Priority.FULL and defer.deferred(request.order):
-            return CompactResult.DEFERRED, -1
+        if priority is not _FULL and defer.deferred(request.order):
+            return _RESULT_DEFERRED, -1
         suit = suitable(self.policy, zone, request.order, request.highest)
         if suit is _SKIPPED:
             return _RESULT_SKIPPED, -1
-        if suit is Suit.SUCCESS:
+        if suit is _THERE:
             defer.succeeded(request.order, allocated=False)
-            return CompactResult.SUCCESS, -1
+            return _RESULT_SUCCESS, -1
         outcome = compactor.run(
             request.order,
             sync=priority is not _ASYNC,
@@ -212,7 +218,7 @@ class Reclaimer:
         self._count_run(outcome.scanned, outcome.free_scanned, outcome.migrated)
         if outcome.block >= 0:
             defer.succeeded(request.order, allocated=True)
-            return CompactResult.SUCCESS, outcome.block
+            return _RESULT_SUCCESS, outcome.block
         if priority is not _ASYNC:
             defer.failed(request.order)
         done = CompactResult.COMPLETE if outcome.whole else CompactResult.PARTIAL_SKIPPED

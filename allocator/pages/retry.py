@@ -19,6 +19,11 @@ MAX_RECLAIM_RETRIES = 16
 MAX_COMPACT_RETRIES = 16
 """Rounds of compaction that succeed without helping."""
 
+# looking a member up in its class is slow, and these are needed for every few pages
+_SKIPPED, _DEFERRED = CompactResult.SKIPPED, CompactResult.DEFERRED
+_COMPLETE, _SUCCESS = CompactResult.COMPLETE, CompactResult.SUCCESS
+_SYNC_LIGHT, _FULL = Priority.SYNC_LIGHT, Priority.FULL
+
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
@@ -28,9 +33,9 @@ class Trial:
     """The request."""
     rights: int
     """Its rights by now."""
-    priority: Priority = Priority.SYNC_LIGHT
+    priority: Priority = _SYNC_LIGHT
     """How hard its next compaction tries."""
-    result: CompactResult = CompactResult.SKIPPED
+    result: CompactResult = _SKIPPED
     """What its last compaction came to."""
     progress: int = 0
     """Pages that its last reclaim freed."""
@@ -58,14 +63,14 @@ def bails_out(policy: PagePolicy, request: Request, result: CompactResult) -> bo
     gfp, costly = request.gfp, request.order > COSTLY_ORDER
     noretry = bool(gfp & flags.NORETRY)
     thisnode = bool(gfp & flags.THISNODE)
-    missed = result in (CompactResult.SKIPPED, CompactResult.DEFERRED)
+    missed = result in (_SKIPPED, _DEFERRED)
     if policy.bailout == "thisnode_only":
         return noretry and thisnode
     if policy.bailout == "noretry":
         return costly and noretry and missed
     if policy.bailout == "noretry_thisnode":
         return costly and noretry and (missed or thisnode)
-    deferred = costly and noretry and result is CompactResult.DEFERRED
+    deferred = costly and noretry and result is _DEFERRED
     huge = request.order >= request.allocator.pageblock_order and bool(gfp & flags.IO) and missed
     if policy.bailout == "pageblock":
         return deferred or huge
@@ -120,13 +125,13 @@ def compact_retry(trial: Trial) -> bool:
     order, result = trial.request.order, trial.result
     if not order:
         return False
-    if result is CompactResult.SUCCESS:
+    if result is _SUCCESS:
         trial.compact_retries += 1
         most = MAX_COMPACT_RETRIES // 4 if order > COSTLY_ORDER else MAX_COMPACT_RETRIES
         return trial.compact_retries <= most or raise_priority(trial)
-    if result is CompactResult.SKIPPED:
+    if result is _SKIPPED:
         return zonelist_suitable(trial)
-    if result is not CompactResult.COMPLETE and trial.policy.compact_retry == "zonelist_suitable":
+    if result is not _COMPLETE and trial.policy.compact_retry == "zonelist_suitable":
         return zonelist_suitable(trial)
     return raise_priority(trial)
 
@@ -134,7 +139,7 @@ def compact_retry(trial: Trial) -> bool:
 def raise_priority(trial: Trial) -> bool:
     """Make compaction try harder, if it still can."""
     costly = trial.request.order > COSTLY_ORDER
-    if trial.priority <= (Priority.SYNC_LIGHT if costly else Priority.FULL):
+    if trial.priority <= (_SYNC_LIGHT if costly else _FULL):
         return False
     trial.priority = Priority(trial.priority - 1)
     trial.compact_retries = 0
@@ -181,8 +186,8 @@ def unreserve(request: Request, *, force: bool) -> bool:
 def counts_stall(policy: PagePolicy, result: CompactResult) -> bool:
     """Tell whether a compaction counts as a stall (__alloc_pages_direct_compact())."""
     if policy.compacts_in_retry:
-        return result not in (CompactResult.SKIPPED, CompactResult.DEFERRED)
-    return policy.alloc_flags == "harder" or result is not CompactResult.SKIPPED
+        return result not in (_SKIPPED, _DEFERRED)
+    return policy.alloc_flags == "harder" or result is not _SKIPPED
 
 
 def may_kill(request: Request) -> bool:

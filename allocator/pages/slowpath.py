@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # the allocator calls this module
 
 __all__ = ["CompactResult", "NoReclaim", "Priority", "Reclaim", "Request", "serve"]
 
+_ASYNC = Priority.ASYNC  # looking a member up in its class is slow
 _NONE: Pfns = np.empty(0, dtype=np.int64)
 
 
@@ -70,7 +71,7 @@ class _SlowPath:
         if not found.failed:
             return found
         if first and not self.policy.compacts_in_retry:
-            block = self._compact(Priority.ASYNC)
+            block = self._compact(_ASYNC)
             if len(block):
                 return _joined(found, block)
             if bails_out(self.policy, self.request, self.trial.result):
@@ -119,7 +120,7 @@ class _SlowPath:
     def _keep_cheap(self) -> None:
         """Let a costly request that will not retry compact no harder."""
         if self.request.order > COSTLY_ORDER and self.request.gfp & flags.NORETRY:
-            self.trial.priority = Priority.ASYNC
+            self.trial.priority = _ASYNC
 
     def _round(self, first: bool) -> Pfns:
         """Reclaim, unless compaction goes first, then compact."""
@@ -128,7 +129,7 @@ class _SlowPath:
             found = self._reclaim()
             if len(found):
                 return found
-        return self._compact(Priority.ASYNC if first else self.trial.priority)
+        return self._compact(_ASYNC if first else self.trial.priority)
 
     def _reclaim(self) -> Pfns:
         """Reclaim, and look again (__alloc_pages_direct_reclaim())."""

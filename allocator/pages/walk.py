@@ -73,6 +73,7 @@ class Taken(NamedTuple):
 
 
 _NOTHING: Pfns = np.empty(0, dtype=np.int64)
+_FAILED = Taken(_NOTHING, True, False)
 
 
 def take(
@@ -93,6 +94,8 @@ def take(
     nofragment
         First try without breaking other types' pageblocks.
     """
+    if count == 1:
+        return _serve(request, which, rights, 1, nofragment)
     each = 1 if _may_reserve(request, rights, which) else count
     got, last = 0, Taken(_NOTHING, False, False)
     parts: list[Pfns] = []
@@ -160,7 +163,7 @@ def _walk(
             return Taken(pfns, False, tried)
         rest = _walk(request, zones[place + 1 :], which, rights, 1, nofragment)
         return Taken(np.concatenate([pfns, rest.pfns]), rest.failed, True)
-    return Taken(_NOTHING, True, tried)
+    return Taken(_NOTHING, True, True) if tried else _FAILED
 
 
 def _as_series(request: Request, rights: int, nofragment: bool) -> Series:
