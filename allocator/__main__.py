@@ -1,4 +1,4 @@
-"""One machine at a time: `python -m allocator explain|capture|predict|validate`."""
+"""One machine at a time: `python -m allocator explain|capture|predict|snapshot|validate`."""
 
 import argparse
 import json
@@ -7,6 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from allocator.errors import ConfigError, PredictError
+
+SHOWN = ("slabinfo", "sysfs", "activity", "locks")
+"""What `snapshot` shows."""
+SCRIPT_ONLY = ("kernel", "cpus", "nodes", "machine", "max_order", "min_order", "min_objects")
+"""Its options that a record answers itself."""
 
 OK, DIFFERS, USAGE = 0, 1, 2
 """Exit statuses: fine; something differs or failed; the request cannot be served."""
@@ -63,6 +68,24 @@ def _parser() -> _Parser:
     predict.add_argument("records", nargs="+", metavar="RECORD")
     predict.set_defaults(run=_predict)
 
+    snapshot = commands.add_parser("snapshot", help="what the kernel shows after a script")
+    snapshot.add_argument("source", metavar="FILE", help="replay record, or op script")
+    snapshot.add_argument("--at", metavar="LABEL", help="at this snap (default: at the end)")
+    snapshot.add_argument(
+        "--show",
+        default=",".join(SHOWN),
+        help="which of slabinfo,sysfs,activity,locks (default: all)",
+    )
+    snapshot.add_argument("--json", action="store_true", help="JSON instead of text")
+    snapshot.add_argument("--kernel", help="of a script: kernel preset (default v6_1)")
+    snapshot.add_argument("--cpus", type=int, help="of a script: CPUs (default 4)")
+    snapshot.add_argument("--nodes", type=int, help="of a script: nodes (default 1)")
+    snapshot.add_argument("--machine", metavar="RECORD", help="of a script: CPUs and nodes there")
+    snapshot.add_argument("--max-order", type=int, help="of a script: slub_max_order")
+    snapshot.add_argument("--min-order", type=int, help="of a script: slub_min_order")
+    snapshot.add_argument("--min-objects", type=int, help="of a script: slub_min_objects")
+    snapshot.set_defaults(run=_snapshot)
+
     validate = commands.add_parser("validate", help="predict records and compare")
     validate.add_argument("records", nargs="+", metavar="RECORD")
     validate.set_defaults(run=_validate)
@@ -112,6 +135,28 @@ def _predict(options: argparse.Namespace) -> int:
         if "error" in answer:
             status = DIFFERS
     return status
+
+
+def _snapshot(options: argparse.Namespace) -> int:
+    from allocator.records.snapshot_file import snapshot_file
+
+    parts = options.show.split(",")
+    for part in parts:
+        if part not in SHOWN:
+            raise ConfigError("--show", part, f"some of {','.join(SHOWN)}")
+    given = {name: value for name in SCRIPT_ONLY if (value := getattr(options, name)) is not None}
+    shown = snapshot_file(options.source, at=options.at, **given)
+    text = {
+        "slabinfo": shown.slabinfo,
+        "sysfs": shown.sysfs_lines(),
+        "activity": shown.activity,
+        "locks": shown.locks,
+    }
+    if options.json:
+        print(json.dumps({part: getattr(shown, part) for part in parts}, indent=1))
+    else:
+        print("\n\n".join(text[part] for part in parts))
+    return OK
 
 
 def _validate(options: argparse.Namespace) -> int:

@@ -158,6 +158,41 @@ class Topology:
         )
 
 
+def plain_topology(*, cpus: int, nodes: int = 1, memory_bytes: int = 1 << 30) -> Topology:
+    """Return an x86-64 machine of equal nodes: CPUs in blocks, all nodes equally far apart.
+
+    Parameters
+    ----------
+    cpus
+        CPUs of the machine.
+    nodes
+        Nodes, at most one per CPU.
+    memory_bytes
+        Memory of each node.
+
+    Raises
+    ------
+    ConfigError
+        If there can be no such machine.
+    """
+    if not 1 <= cpus <= MAX_CPUS:
+        raise ConfigError("--cpus", cpus, f"1 to {MAX_CPUS}")
+    if not 1 <= nodes <= min(cpus, 64):
+        raise ConfigError("--nodes", nodes, f"1 to {min(cpus, 64)} with {cpus} CPUs")
+    return Topology(
+        arch="x86_64",
+        page_size=4096,
+        nr_cpu_ids=cpus,
+        node_of_cpu=tuple(cpu * nodes // cpus for cpu in range(cpus)),
+        memory_bytes=(memory_bytes,) * nodes,
+        distances=tuple(
+            tuple(LOCAL_DISTANCE if a == b else REMOTE_DISTANCE for b in range(nodes))
+            for a in range(nodes)
+        ),
+        memoryless_nodes=False,
+    )
+
+
 def node_fallback_order(
     distances: Sequence[Sequence[int]], populated: Sequence[bool], policy: PagePolicy
 ) -> tuple[tuple[int, ...], ...]:

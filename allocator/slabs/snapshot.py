@@ -19,6 +19,13 @@ Ints = NDArray[np.int64]
 MANY_PARTIAL = 10000
 """Slabs on a list from which 6.10 counts only the first and last half of so many."""
 
+SLABINFO_HEADER = """\
+slabinfo - version: 2.1
+# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> \
+: tunables <limit> <batchcount> <sharedfactor> \
+: slabdata <active_slabs> <num_slabs> <sharedavail>"""
+"""First lines of /proc/slabinfo (mm/slab_common.c print_slabinfo_header())."""
+
 Counts = dict[str, dict[str, int] | str]
 """Files of one cache's directory: a total and its parts by node (`N0`), or a text."""
 
@@ -126,14 +133,14 @@ def statistics_text(state: State, row: int) -> dict[str, int]:
 def slabinfo_activity(state: State, rows: Sequence[int], names: Sequence[str]) -> str:
     """Return what `slabinfo -AD` prints: allocations and frees, and how many took the fast path.
 
-    tools/mm/slabinfo.c report() and activity lines.
+    Caches without a slab are passed over (tools/mm/slabinfo.c slabcache(), sort_slabs()).
     """
     lines = ["Name                   Objects      Alloc       Free   %Fast Fallb O CmpX   UL"]
     stats = state.statistics.stats
-    objects = active_objects(state)
-    for row, name in sorted(
-        zip(rows, names, strict=True), key=lambda pair: -_activity(stats, pair[0])
-    ):
+    told = by_node(state)
+    objects, slabs = told["objects"].sum(axis=1), told["slabs"].sum(axis=1)
+    shown = [pair for pair in zip(rows, names, strict=True) if slabs[pair[0]]]
+    for row, name in sorted(shown, key=lambda pair: -_activity(stats, pair[0])):
         alloc = int(stats[Stat.ALLOC_FASTPATH, row] + stats[Stat.ALLOC_SLOWPATH, row])
         free = int(stats[Stat.FREE_FASTPATH, row] + stats[Stat.FREE_SLOWPATH, row])
         fast_alloc = 100 * int(stats[Stat.ALLOC_FASTPATH, row]) // max(alloc, 1)
@@ -141,8 +148,8 @@ def slabinfo_activity(state: State, rows: Sequence[int], names: Sequence[str]) -
         lines.append(
             f"{name:<21} {objects[row]:8d} {alloc:10d} {free:10d} {fast_alloc:3d} {fast_free:3d} "
             f"{stats[Stat.ORDER_FALLBACK, row]:5d} {state.rows.order[row]:1d} "
-            f"{stats[Stat.CMPXCHG_DOUBLE_CPU_FAIL, row]:4d} "
-            f"{stats[Stat.CMPXCHG_DOUBLE_FAIL, row]:4d}"
+            f"{stats[Stat.CMPXCHG_DOUBLE_FAIL, row]:4d} "
+            f"{stats[Stat.CMPXCHG_DOUBLE_CPU_FAIL, row]:4d}"
         )
     return "\n".join(lines)
 

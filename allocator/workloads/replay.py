@@ -43,9 +43,20 @@ def predict_replay(records: Sequence[Record]) -> list[dict[str, object]]:
 
 
 def _predict(record: Record) -> dict[str, object]:
+    return predict_replay_record(record, SlabReplay)
+
+
+def predict_replay_record(record: Record, replay: Callable[..., "SlabReplay"]) -> dict[str, object]:
+    """Predict the snapshots of one record; `replay` makes the `SlabReplay` that runs it.
+
+    Raises
+    ------
+    PredictError, ConfigError
+        If the record or its script cannot be used.
+    """
     given = record.section("given")
     if "start" in given:
-        return predict_page_replay(record, SlabReplay)
+        return predict_page_replay(record, replay)
     kernel, topology = kernel_of(record), machine_topology(record)
     script = parse_script(
         given.text("ops"),
@@ -55,8 +66,8 @@ def _predict(record: Record) -> dict[str, object]:
         max_page_order=topology.max_buddy_order,
     )
     lane = Lane(topology=topology, parameters=parameters_of(record, kernel))
-    replay = SlabReplay(script, kernel, lane, bottomless([topology], kernel))
-    return {"snapshots": replay.run(script.ops)}
+    run = replay(script, kernel, lane, bottomless([topology], kernel))
+    return {"snapshots": run.run(script.ops)}
 
 
 def bottomless(topologies: Sequence[Topology], kernel: Kernel) -> Bottomless:
@@ -91,6 +102,8 @@ class SlabReplay:
         Its pages.
     other
         Carries out operations on pages; what it returns becomes a result.
+    look
+        Called with the label and the run at each `snap`.
     """
 
     script: Script
@@ -98,6 +111,7 @@ class SlabReplay:
     lane: Lane
     source: PageSource
     other: Callable[[Op], Result | None] | None = None
+    look: Callable[[str, ScriptRun], None] | None = None
     run_: ScriptRun = field(init=False)
     placement: Placement = field(init=False)
 
@@ -146,6 +160,8 @@ class SlabReplay:
 
     def snapshot(self, label: str) -> Snapshot:
         """Return counters and placement, and begin to collect results anew."""
+        if self.look is not None:
+            self.look(label, self.run_)
         results, self.run_.results[0] = self.run_.results[0], []
         names = self.run_.names
         told: Snapshot = {"label": label, "results": results, "caches": {}}
