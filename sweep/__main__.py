@@ -1,9 +1,11 @@
 """`python -m sweep`, and the command `slabsweep`: Hydra's command line, with errors in one line."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from allocator.errors import ConfigError
@@ -15,6 +17,9 @@ PLUGINS = HERE / "_plugin_root"
 
 USER_ERROR = 2
 """Exit status where the command line or the configuration is wrong."""
+
+INTERRUPTED = 130  # as `sweep.app` has it, which is slow to load
+"""Exit status after Ctrl-C."""
 
 _NOT_SWEEPS = ("--help", "-h", "--hydra-help", "--version", "--cfg", "-c", "--info", "-i")
 _MODES = ("--multirun", "-m", "--shell-completion", "-sc")
@@ -58,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"slabsweep: {hydra_message(error)}", file=sys.stderr)
         return USER_ERROR
-    except KeyboardInterrupt:
-        print("slabsweep: interrupted before the first point", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt:  # where `console` has not set what Ctrl-C does
+        print("slabsweep: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
@@ -76,16 +81,26 @@ def console() -> NoReturn:
     A local Ray is begun at once: it is what takes longest. The process ends without taking Python,
     Ray and HDF5 apart, which takes the better part of a second.
     """
+    signal.signal(signal.SIGINT, _leave)
     wanted = _ray_to_expect(sys.argv[1:])
     if wanted is not None:
-        sys.setswitchinterval(
-            0.0005
-        )  # Ray's start is many short steps, each waits for our long ones
+        # Ray's start is many short steps, and each waits for one of our long ones
+        sys.setswitchinterval(0.0005)
         start_early(wanted)
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """End the process after Ctrl-C while there is no run yet that could be kept.
+
+    No exception: raised within an import it may be lost there, and leave a lock held for which the
+    thread that starts Ray waits for ever.
+    """
+    os.write(2, b"slabsweep: interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 def _ray_to_expect(arguments: Sequence[str]) -> Wanted | None:

@@ -131,14 +131,33 @@ def _in_folder(
     chunks = journal.read()
     found = located(points.keys, chunks)
     executor = _executor(request, found)  # Ray starts while we go on
+    with interruptible(), _closing(executor, folder):
+        _write_files(folder, request, now, hydra)
+        checked = _verified(points, request, composer)
+        if checked is not points:
+            points, found = checked, located(checked.keys, chunks)
+        say_grid(folder, points, found)
+        tally = _simulate(points, found, journal, executor, request, clock)
+        simulated = clock.elapsed()
+        counts = _write(folder, points, found, request, started)
+        log.debug("dataset written after %.2f s", clock.elapsed())
+        say_times(tally, clock, simulated, executor)
+        executor.close()
+        log.debug("executor closed after %.2f s", clock.elapsed())
+        _report(folder, points, request)
+    log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
+    log.debug("all done after %.2f s", clock.elapsed())
+    if counts["failed"] or counts["pending"]:
+        say_failures(points, found, folder)
+        raise SystemExit(1)
+    return 0
+
+
+@contextmanager
+def _closing(executor: Executor, folder: Path) -> Iterator[None]:
+    """Close the executor if anything goes wrong; say how to go on after Ctrl-C."""
     try:
-        with interruptible():
-            _write_files(folder, request, now, hydra)
-            checked = _verified(points, request, composer)
-            if checked is not points:
-                points, found = checked, located(checked.keys, chunks)
-            say_grid(folder, points, found)
-            tally = _simulate(points, found, journal, executor, request, clock)
+        yield
     except KeyboardInterrupt:
         log.warning("interrupted; finished points are kept; to go on: %s", resume_command(folder))
         if not executor.close():
@@ -148,19 +167,6 @@ def _in_folder(
     except BaseException:
         executor.close()
         raise
-    simulated = clock.elapsed()
-    counts = _write(folder, points, found, request, started)
-    log.debug("dataset written after %.2f s", clock.elapsed())
-    say_times(tally, clock, simulated, executor)
-    executor.close()
-    log.debug("executor closed after %.2f s", clock.elapsed())
-    _report(folder, points, request)
-    log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
-    log.debug("all done after %.2f s", clock.elapsed())
-    if counts["failed"] or counts["pending"]:
-        say_failures(points, found, folder)
-        raise SystemExit(1)
-    return 0
 
 
 def _executor(request: Request, found: Located) -> Executor:
@@ -299,6 +305,9 @@ def _write(
         why = why_unwritten(folder, error)
         temporary.unlink(missing_ok=True)
         raise JournalError(0, f"cannot write {path}: {why}") from error
+    except BaseException:  # Ctrl-C
+        temporary.unlink(missing_ok=True)
+        raise
     return counts
 
 
@@ -323,20 +332,22 @@ def _report(folder: Path, points: Points, request: Request) -> None:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGTERM into what Ctrl-C does."""
+    """Let Ctrl-C and SIGTERM raise `Interrupted` here."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Interrupted
 
+    numbers = (signal.SIGINT, signal.SIGTERM)
     try:
-        before = signal.signal(signal.SIGTERM, stop)
+        before = [signal.signal(number, stop) for number in numbers]
     except ValueError:  # not the main thread
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _one_line(error: BaseException) -> str:
