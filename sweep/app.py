@@ -36,6 +36,7 @@ from sweep.store import (
     LOG_FILE,
     Located,
     StoreError,
+    drop_reports,
     located,
     locked,
     new_folder,
@@ -299,6 +300,7 @@ def _write(
         counts = write_dataset(temporary, points, found, provenance_attributes(record))
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
+        drop_reports(folder)
         temporary.replace(path)
         flush_folder(folder)
     except (OSError, RuntimeError) as error:  # HDF5's own errors are of both kinds

@@ -24,6 +24,8 @@ LOCK_FILE = ".lock"
 DATASET = "dataset.nc"
 LOG_FILE = "run.log"
 CONFIG_FILE = "config.yaml"
+REPORTS = ("compare.txt", "summary.txt", "report.html", "surface*.png")
+"""What a run writes about its dataset."""
 
 _PROBE_BYTES = 4 << 20  # more than HDF5 writes at once
 
@@ -179,6 +181,13 @@ def failed(points: int, text: str) -> Results:
 def write_run(folder: Path, run: Mapping[str, object]) -> None:
     """Write what is needed to go on with a run."""
     write_whole(folder / RUN_FILE, (json.dumps(run, indent=1) + "\n").encode())
+
+
+def drop_reports(folder: Path) -> None:
+    """Remove what was written about the dataset that another one is going to replace."""
+    for pattern in REPORTS:
+        for path in folder.glob(pattern):
+            path.unlink()
 
 
 def why_unwritten(folder: Path, error: Exception) -> str:

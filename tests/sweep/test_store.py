@@ -14,6 +14,7 @@ from allocator.results import Status
 from sweep.journal import Journal
 from sweep.store import (
     StoreError,
+    drop_reports,
     failed,
     located,
     locked,
@@ -108,3 +109,10 @@ def test_why_a_file_could_not_be_written_is_found_where_the_library_is_silent(
         assert why_unwritten(tmp_path, silent) == os.strerror(errno.EFBIG)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_reports_of_a_dataset_go_with_it(tmp_path: Path) -> None:
+    for name in ("compare.txt", "surface-a.png", "surface.png", "dataset.nc", "compare-mine.txt"):
+        (tmp_path / name).touch()
+    drop_reports(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare-mine.txt", "dataset.nc"]
