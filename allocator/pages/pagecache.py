@@ -78,6 +78,45 @@ def pin(reclaimer: Reclaimer, pages: int, *, node: int) -> int:
     return stays
 
 
+def shatter(reclaimer: Reclaimer, pages: int, *, node: int, order: int) -> int:
+    """Use up a node but for free blocks of one order, as page cache that comes and goes leaves it.
+
+    Free and used blocks take turns at the bottom of each zone, so that nothing merges; the rest of
+    the node is page cache. The lower zones keep their high mark, and so have nothing to give.
+
+    Parameters
+    ----------
+    reclaimer
+        The machine.
+    pages
+        Free pages above the high mark of the node's highest zone.
+    node, order
+        Whose memory, and the order of its free blocks.
+
+    Returns
+    -------
+    int
+        Pages that stay free; fewer than asked if the node is small.
+    """
+    memory, left, step = reclaimer.nodes[node], 0, 2 << order
+    for number, zone in enumerate(reclaimer.allocator.own_zones[node]):
+        wanted = zone.mark("high") + (0 if number else pages)
+        runs = _joined(zone.alloc_run(zone.free, mt.MOVABLE))
+        for start, count in _pairs(runs):
+            first = -(-start // step) * step
+            blocks = max(0, min(-(-wanted >> order), (start + count - first) // step))
+            holes = first + step * np.arange(blocks)
+            zone.buddy.free_many(
+                holes, np.full(blocks, order), np.full(blocks, mt.MOVABLE, dtype=np.int8)
+            )
+            wanted -= blocks << order
+            left += blocks << order
+            rest = first + step * blocks if blocks else start
+            if start + count > rest:
+                memory.lru.add(rest, start + count - rest, Use.CACHE)
+    return left
+
+
 def _zones(reclaimer: Reclaimer, node: int, highest: int) -> tuple[Zone, ...]:
     zones = reclaimer.allocator.zonelists[node]
     return tuple(zone for zone in zones if zone.index <= highest)

@@ -9,19 +9,20 @@ from numpy.typing import NDArray
 
 from allocator import gfp
 from allocator.clock import Clocks
-from allocator.pages.source import Bottomless
 from allocator.slabs.cache import CacheSpec
 from allocator.slabs.draws import defrag_draw
 from allocator.slabs.geometry import CacheGeometry, cache_geometries
 from allocator.slabs.places import Places
 from allocator.slabs.policy import SlabPolicy
 from allocator.slabs.rows import Rows
-from allocator.slabs.slub import Slub
+from allocator.slabs.slub import GFP_KERNEL, Slub
 from allocator.streams import Stream
 from allocator.workloads.charges import Call, Charges
+from allocator.workloads.on_pages import OnPages, page_source
 from allocator.workloads.pcp_front import PcpFront
 
 if TYPE_CHECKING:  # a point holds its workload
+    from allocator.pages.alloc import PageAllocator
     from allocator.point import Point
 
 Ints = NDArray[np.int64]
@@ -38,9 +39,11 @@ def behaviour(policy: SlabPolicy) -> SlabPolicy:
 
 
 def batch_shape(point: "Point") -> tuple[object, ...]:
-    """Return what every slab workload's lanes share: CPUs, nodes, architecture, behaviour."""
-    place = point.topology
-    return (place.cpus, place.nodes, place.arch, place.page_size, behaviour(point.kernel.slab))
+    """Return what every slab workload's lanes share: CPUs, nodes, pages, architecture, policy."""
+    place, load = point.topology, point.workload
+    pages = load.pages if isinstance(load, OnPages) else ""
+    shape = (place.cpus, place.nodes, place.arch, place.page_size, pages)
+    return (*shape, behaviour(point.kernel.slab))
 
 
 class Batch:
@@ -50,7 +53,12 @@ class Batch:
     """
 
     def __init__(
-        self, points: Sequence["Point"], streams: Sequence[Stream], specs: Sequence[CacheSpec]
+        self,
+        points: Sequence["Point"],
+        streams: Sequence[Stream],
+        specs: Sequence[CacheSpec],
+        *,
+        flags: int = GFP_KERNEL,
     ) -> None:
         """Create empty caches.
 
@@ -60,7 +68,10 @@ class Batch:
             One of each per lane; all points have the same `batch_shape`.
         specs
             Caches of every lane.
+        flags
+            GFP flags of all allocations.
         """
+        self._flags = flags
         self.points, self.specs = tuple(points), tuple(specs)
         self.lanes, self.caches = len(points), len(specs)
         self.geometries: list[list[CacheGeometry]] = [
@@ -73,7 +84,9 @@ class Batch:
         places = Places.of([points[lane].topology for lane in rows.lane.tolist()], page_policy)
         self.node_of_cpu: Ints = places.node_of_cpu[:: self.caches]
         self.cpus, self.nodes = places.cpus, places.nodes
-        self.source = Bottomless(_node_pages(points), places.zonelist[:: self.caches])
+        self.source = page_source(points, streams, places.zonelist[:: self.caches])
+        self.zoned: Sequence[PageAllocator] = getattr(self.source, "lanes", ())
+        """(lane,) page allocators, if pages come from real zones."""
         self.rows = rows
         keys = np.array(
             [s.generator("defrag").integers(0, 1 << 63, self.caches) for s in streams]
@@ -118,7 +131,7 @@ class Batch:
         (object,) the slab of each, in the order of requests; -1 where there was no memory.
         """
         row = lane * self.caches + cache
-        runs = self.slub.alloc(row, cpu, count).by_request()
+        runs = self.slub.alloc(row, cpu, count, gfp=self._flags).by_request()
         got = np.bincount(runs.request, runs.count, len(row)).astype(np.int64)
         slabs = np.repeat(runs.slab, runs.count)
         if (got < count).any():
@@ -197,16 +210,27 @@ class Batch:
 
 def slab_bytes(batch: Batch) -> Ints:
     """Return (lane, cache) memory in slabs now, bytes."""
-    slabs = batch.slub.state.nr_slabs.reshape(batch.lanes, batch.caches, batch.nodes).sum(axis=2)
-    result: Ints = slabs * slab_size_bytes(batch)
+    result: Ints = list_bytes(batch).sum(axis=2)
     return result
 
 
-def slab_size_bytes(batch: Batch) -> Ints:
-    """Return (lane, cache) bytes of a slab of the usual order."""
-    order = batch.rows.order.reshape(batch.lanes, batch.caches)
+def list_bytes(batch: Batch) -> Ints:
+    """Return (lane, cache, node) memory in slabs now, bytes.
+
+    Slabs of the smallest order (where the usual one failed) are told by their objects: so many are
+    missing from what slabs of the usual order would hold.
+    """
+    state, rows = batch.slub.state, batch.rows
+    lists = (len(rows), batch.nodes)
+    slabs, objects = state.nr_slabs.reshape(lists), state.total_objects.reshape(lists)
+    fewer = np.maximum(rows.objects - rows.objects_min, 1)[:, None]
+    small = (slabs * rows.objects[:, None] - objects) // fewer
+    pages = (slabs << rows.order[:, None]) - small * (
+        (np.int64(1) << rows.order) - (np.int64(1) << rows.order_min)
+    )[:, None]
     page = np.array([point.topology.page_size for point in batch.points], dtype=np.int64)
-    return page[:, None] << order
+    result: Ints = page[:, None, None] * pages.reshape(batch.lanes, batch.caches, batch.nodes)
+    return result
 
 
 def _rows(points: Sequence["Point"], flat: Sequence[CacheGeometry], caches: int) -> Rows:
@@ -231,14 +255,6 @@ def _rows(points: Sequence["Point"], flat: Sequence[CacheGeometry], caches: int)
 
 def _column(flat: Sequence[CacheGeometry], name: str) -> Ints:
     return np.array([getattr(geometry, name) for geometry in flat], dtype=np.int64)
-
-
-def _node_pages(points: Sequence["Point"]) -> Ints:
-    """Return (lane, node) pages."""
-    return np.array(
-        [[size // p.topology.page_size for size in p.topology.memory_bytes] for p in points],
-        dtype=np.int64,
-    )
 
 
 def _with_gaps(slabs: Ints, got: Ints, count: Ints) -> Ints:

@@ -21,6 +21,7 @@ from allocator.streams import Stream
 from allocator.workloads.batch import Batch, batch_shape
 from allocator.workloads.fan import Fan, Traffic
 from allocator.workloads.fields import read_fields
+from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
 from allocator.workloads.outcome import outcome
 from allocator.workloads.sockets import data_cache, messages_in_flight, sk_buff_cache
 
@@ -38,6 +39,7 @@ BOUNDS = {
     "head_share": (0.0, 1.0),
     "message_cycles": (0, 1e7),
     "switch_cycles": (0, 1e7),
+    **MEMORY_BOUNDS,
 }
 """Smallest and largest value of each parameter."""
 MODES = ("process", "thread")
@@ -45,7 +47,7 @@ MODES = ("process", "thread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HackbenchSockets:
+class HackbenchSockets(OnPages):
     """hackbench over socket pairs."""
 
     name: ClassVar[str] = "hackbench_sockets"
@@ -84,7 +86,8 @@ class HackbenchSockets:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        values = read_fields(cls, config, bounds=BOUNDS, choices={"mode": MODES})
+        choices = {"mode": MODES, **MEMORY_CHOICES}
+        values = read_fields(cls, config, bounds=BOUNDS, choices=choices)
         return cls(**values)
 
     def caches(self, point: "Point") -> tuple[CacheSpec, ...]:

@@ -5,6 +5,7 @@ the bottom of the first large zone and everything else free; memory that cannot 
 pipes leave it; per-CPU lists are empty.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +25,8 @@ from allocator.topology import Topology
 KERNEL_BYTES = 38 << 20
 """Memory that a booted kernel uses on top of what boot keeps: managed less free pages of 6.1 in a
 virtual machine of 1 GiB."""
-_CPUS = (0,)
-"""CPUs whose lists are kept: the requester's. Nobody else allocates."""
+REQUESTER = (0,)
+"""CPU of who asks for huge pages: nobody else allocates, so no other has lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,13 @@ class Load:
 
 
 def boot(
-    topology: Topology, kernel: Kernel, load: Load, pace: Pace, jitter: np.random.Generator
+    topology: Topology,
+    kernel: Kernel,
+    load: Load,
+    pace: Pace,
+    jitter: np.random.Generator,
+    *,
+    cpus: Sequence[int] = REQUESTER,
 ) -> Reclaimer:
     """Boot a machine and load it.
 
@@ -55,6 +62,8 @@ def boot(
         What is in memory.
     pace, jitter
         kswapd's speed, and the draws around it.
+    cpus
+        CPUs that allocate.
     """
     order = min(topology.huge_page_order, topology.max_buddy_order)
     online = [len(topology.cpus_of(node)) for node in range(topology.nodes)]
@@ -80,7 +89,7 @@ def boot(
             managed=size.managed,
             start=size.start_pfn,
             end=end,
-            cpus=_CPUS,
+            cpus=cpus,
             types=marks.types,
             present=size.present,
             max_order=topology.max_buddy_order,
@@ -92,7 +101,7 @@ def boot(
     allocator = PageAllocator(
         kernel.page,
         zones,
-        node_of_cpu={cpu: topology.node_of_cpu[cpu] for cpu in _CPUS},
+        node_of_cpu={cpu: topology.node_of_cpu[cpu] for cpu in cpus},
         fallback=dict(enumerate(fallback)),
     )
     reclaimer = Reclaimer(allocator, pace, jitter)

@@ -22,6 +22,7 @@ from allocator.streams import Stream
 from allocator.workloads.batch import batch_shape
 from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
+from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
 from allocator.workloads.sockets import data_cache, kmalloc_cache, sk_buff_cache
 
 if TYPE_CHECKING:  # a point holds its workload
@@ -37,12 +38,13 @@ BOUNDS = {
     "batch": (1, 100_000),
     "batches": (1, 1_000_000),
     "operation_cycles": (0, 1e8),
+    **MEMORY_BOUNDS,
 }
 """Smallest and largest value of each parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Netperf:
+class Netperf(OnPages):
     """netperf -t TCP_RR or UDP_STREAM, pairs of processes on neighbouring CPUs."""
 
     name: ClassVar[str] = "netperf"
@@ -71,7 +73,7 @@ class Netperf:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        choices = {"test": ("TCP_RR", "UDP_STREAM")}
+        choices = {"test": ("TCP_RR", "UDP_STREAM"), **MEMORY_CHOICES}
         return cls(**read_fields(cls, config, bounds=BOUNDS, choices=choices))
 
     def tasks(self, point: "Point") -> int:

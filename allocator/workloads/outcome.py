@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from allocator.results import Array, Results, Status, Table
 from allocator.slabs.statistics import Stat, stats_of
-from allocator.workloads.batch import Batch, slab_bytes, slab_size_bytes
+from allocator.workloads.batch import Batch, list_bytes, slab_bytes
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -91,15 +91,15 @@ def _caches(batch: Batch, stats: Ints) -> Table:
 
 
 def _nodes(batch: Batch) -> Table:
-    slabs = batch.slub.state.nr_slabs.reshape(batch.lanes, batch.caches, batch.nodes)
-    return Table(
-        labels=tuple(f"N{node}" for node in range(batch.nodes)),
-        values={
-            "Slab": (slabs * slab_size_bytes(batch)[:, :, None]).sum(axis=1),
-            "numa_local": batch.numa[0],
-            "numa_other": batch.numa[1],
-        },
-    )
+    values: dict[str, Array] = {
+        "Slab": list_bytes(batch).sum(axis=1),
+        "numa_local": batch.numa[0],
+        "numa_other": batch.numa[1],
+    }
+    for name in ("numa_hit", "numa_miss", "numa_foreign") if batch.zoned else ():
+        counts = [[m.numa.get((name, node), 0) for node in range(batch.nodes)] for m in batch.zoned]
+        values[name] = np.array(counts, dtype=np.int64)
+    return Table(labels=tuple(f"N{node}" for node in range(batch.nodes)), values=values)
 
 
 def _locks(batch: Batch) -> Table:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from allocator import gfp
 from allocator.results import Results
 from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
 from allocator.workloads.batch import Batch, batch_shape
 from allocator.workloads.fan import Fan, Traffic
 from allocator.workloads.fields import read_fields
+from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
 from allocator.workloads.outcome import outcome
 from allocator.workloads.sockets import SOCKET_BUFFER_BYTES, sk_buff_cache
 
@@ -39,12 +41,13 @@ BOUNDS = {
     "copy_cycles": (0, 1e7),
     "receive_cycles": (0, 1e7),
     "switch_cycles": (0, 1e7),
+    **MEMORY_BOUNDS,
 }
 """Smallest and largest value of each parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawPkt:
+class RawPkt(OnPages):
     """stress-ng --rawpkt."""
 
     name: ClassVar[str] = "rawpkt"
@@ -75,7 +78,7 @@ class RawPkt:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        return cls(**read_fields(cls, config, bounds=BOUNDS, choices={}))
+        return cls(**read_fields(cls, config, bounds=BOUNDS, choices=MEMORY_CHOICES))
 
     def caches(self, point: "Point") -> tuple[CacheSpec, ...]:
         """Return the caches of a received packet."""
@@ -98,7 +101,8 @@ class RawPkt:
         """Simulate one lane per point."""
         loads = [point.workload for point in points]
         assert all(isinstance(load, RawPkt) for load in loads)
-        batch = Batch(points, streams, self.caches(points[0]))
+        atomic = gfp.bits("GFP_ATOMIC", points[0].kernel.page)
+        batch = Batch(points, streams, self.caches(points[0]), flags=atomic)
         instances = self.count(points[0])
         fan = Fan(batch, _traffic(points, loads, instances), streams)  # type: ignore[arg-type]
         fan.run()

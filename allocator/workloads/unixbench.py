@@ -20,6 +20,7 @@ from allocator.streams import Stream
 from allocator.workloads.batch import batch_shape
 from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
+from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
 
 if TYPE_CHECKING:  # a point holds its workload
     from allocator.point import Point
@@ -49,12 +50,13 @@ BOUNDS = {
     "batch": (1, 100_000),
     "batches": (1, 1_000_000),
     "operation_cycles": (0, 1e8),
+    **MEMORY_BOUNDS,
 }
 """Smallest and largest value of each parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnixBench:
+class UnixBench(OnPages):
     """One test of UnixBench, many copies."""
 
     name: ClassVar[str] = "unixbench"
@@ -81,7 +83,7 @@ class UnixBench:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        values = read_fields(cls, config, bounds=BOUNDS, choices={"test": TESTS})
+        values = read_fields(cls, config, bounds=BOUNDS, choices={"test": TESTS, **MEMORY_CHOICES})
         if not values.get("operation_cycles"):
             values["operation_cycles"] = CYCLES[values.get("test", "spawn")]
         return cls(**values)

@@ -17,6 +17,7 @@ from allocator.streams import Stream
 from allocator.workloads.batch import batch_shape
 from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
+from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
 
 if TYPE_CHECKING:  # a point holds its workload
     from allocator.point import Point
@@ -31,12 +32,13 @@ BOUNDS = {
     "batches": (1, 1_000_000),
     "lag": (1, 64),
     "operation_cycles": (0, 1e8),
+    **MEMORY_BOUNDS,
 }
 """Smallest and largest value of each parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WillItScaleMmap1:
+class WillItScaleMmap1(OnPages):
     """will-it-scale mmap1_processes."""
 
     name: ClassVar[str] = "will_it_scale_mmap1"
@@ -63,7 +65,7 @@ class WillItScaleMmap1:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        return cls(**read_fields(cls, config, bounds=BOUNDS, choices={}))
+        return cls(**read_fields(cls, config, bounds=BOUNDS, choices=MEMORY_CHOICES))
 
     def tasks(self, point: "Point") -> int:
         """Return the number of processes."""

@@ -1,10 +1,11 @@
 """Direct reclaim, kswapd and the way of pages back to the lists."""
 
+import numpy as np
 import pytest
 
 from allocator.pages import migratetype as mt
 from allocator.pages.lru import Use
-from allocator.pages.pagecache import read_file
+from allocator.pages.pagecache import read_file, shatter
 from allocator.pages.reclaimed import Held
 from allocator.pages.suitable import Suit, suitable
 from tests.allocator.pages.machine_of_tests import machine
@@ -132,3 +133,18 @@ def test_uses_and_free_lists_never_overlap() -> None:
                 assert not use.of(pfn, 1 << order).any()
             used = sum(use.total[kind] for kind in Use)
             assert used + zone.buddy.free_pages + zone.pcp_pages() <= zone.managed
+
+
+def test_a_shattered_node_has_free_blocks_of_one_order_only() -> None:
+    reclaimer, _ = machine("v6_1", memory=(GIB_PAGES << 12, GIB_PAGES << 12))
+    normal = reclaimer.allocator.own_zones[0][0]
+    before = [zone.free for zone in reclaimer.allocator.own_zones[1]]
+    high = sum(zone.mark("high") for zone in reclaimer.allocator.own_zones[0])
+    free = shatter(reclaimer, 1 << 14, node=0, order=2)
+    assert high + (1 << 14) <= free < high + (1 << 14) + 3 * 4
+    for zone in reclaimer.allocator.own_zones[0]:
+        assert np.flatnonzero(zone.buddy.nr_free.sum(axis=1)).tolist() in ([2], [])
+    assert normal.free >= normal.mark("high") + (1 << 14)
+    assert [zone.free for zone in reclaimer.allocator.own_zones[1]] == before
+    used = reclaimer.nodes[0].lru.pages
+    assert used > 200_000 - (1 << 15)
