@@ -15,6 +15,7 @@ import xarray as xr
 from allocator.errors import ConfigError
 from sweep.cells import Cells, cells_of, open_cells
 from sweep.compare import compare
+from sweep.curve import curve_table, curves, draw_curves
 from sweep.lkp import group_text
 from sweep.page import page
 from sweep.picture import draw
@@ -102,6 +103,33 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     return paths
 
 
+def write_curves(
+    cells: Cells, directory: Path, axis: str | None, metric: str | None, mark: str | None
+) -> list[Path]:
+    """Print how the metric grows along an axis, and draw it.
+
+    Raises
+    ------
+    ConfigError
+        If the axis, the metric or the cause does not exist, or the directory cannot be written.
+    """
+    if not axis:
+        raise ConfigError("--mark", mark, "a --curve to mark")
+    found = curves(cells, axis, metric=metric, mark=mark or "")
+    if not found:
+        raise ConfigError("--curve", axis, "at least one point with a result")
+    stem = f"curve-{found[0].axis}"
+    text = _save(directory / f"{stem}.txt", curve_table(found))
+    picture = directory / f"{stem}.png"
+    try:
+        draw_curves(found, picture)
+    except OSError as error:
+        raise ConfigError("--out", str(directory), f"a directory to write to ({error})") from error
+    print(curve_table(found))
+    print(*(f"wrote {path}" for path in (text, picture)), sep="\n")
+    return [text, picture]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     arguments = _parser().parse_args(argv)
@@ -111,7 +139,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         directory = arguments.out or (
             arguments.run if arguments.run.is_dir() else arguments.run.parent
         )
-        write(cells, directory, wish)
+        if arguments.curve or arguments.mark:
+            write_curves(cells, directory, arguments.curve, arguments.metric, arguments.mark)
+        else:
+            write(cells, directory, wish)
     except ConfigError as error:
         print(f"sweep.report: {error}", file=sys.stderr)
         return 2
@@ -144,6 +175,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--layout", choices=LAYOUTS, default="lkp")
     parser.add_argument(
         "--groups", type=int, default=SHOWN_GROUPS, help="groups to print (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--curve", metavar="AXIS", help="draw the metric along an axis of numbers instead"
+    )
+    parser.add_argument(
+        "--mark", metavar="CAUSE=PERCENT", help="mark where curves pass it: list_lock_wait=50"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where files go (default: the run)")
     parser.add_argument("--html", action="store_true", help="write a self-contained page, too")

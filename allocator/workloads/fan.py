@@ -35,6 +35,8 @@ class Traffic:
 
     groups: int
     """Groups of tasks that talk among themselves."""
+    cpus: int
+    """CPUs that tasks run on, the first ones by number."""
     senders: int
     """Senders of a group."""
     receivers: int
@@ -88,7 +90,9 @@ class Fan:
         self._tasks = self._sent.shape[1] + sockets
         order = np.array([draw.permutation(self._tasks) for draw in self._draws])
         self._cpu_of: Ints = np.empty_like(order)
-        np.put_along_axis(self._cpu_of, order, np.arange(self._tasks)[None, :] % batch.cpus, axis=1)
+        np.put_along_axis(
+            self._cpu_of, order, np.arange(self._tasks)[None, :] % traffic.cpus, axis=1
+        )
         self._starting: Bools = traffic.head_start > 0
         self.direct: Ints = np.zeros(lanes, dtype=np.int64)
         """(lane,) messages read at once; their objects are not in the engine's counters."""
@@ -102,6 +106,7 @@ class Fan:
         traffic, batch = self.traffic, self.batch
         slower: Floats = np.maximum(traffic.send_ns, traffic.receive_ns)
         width: Floats = (traffic.turn * slower).astype(np.float64)
+        usable = np.arange(batch.cpus) < traffic.cpus
         while True:
             runnable = self._runnable()
             going: Bools = np.any(runnable, axis=1)
@@ -112,8 +117,7 @@ class Fan:
             lane, task = np.nonzero(runnable)
             has_task[lane, self._cpu_of[lane, task]] = True
             batch.clocks.idle(has_task)
-            ready = np.broadcast_to(going[:, None], has_task.shape)
-            active = batch.clocks.window(ready, width)
+            active = batch.clocks.window(going[:, None] & usable, width)
             lane, cpu, task = self._pick(runnable, active, draws[:, : self._tasks])
             jitter = 1.0 + JITTER * (2.0 * draws[:, self._tasks :] - 1.0)
             turn = np.maximum((traffic.turn[:, None] * jitter).astype(np.int64), 1)

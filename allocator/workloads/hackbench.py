@@ -18,7 +18,9 @@ import numpy as np
 from allocator.results import Results
 from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
+from allocator.topology import MAX_CPUS
 from allocator.workloads.batch import Batch, batch_shape
+from allocator.workloads.busy_cpus import check_cpus, cpus_used, on_cpus
 from allocator.workloads.fan import Fan, Traffic
 from allocator.workloads.fields import read_fields
 from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
@@ -29,7 +31,8 @@ if TYPE_CHECKING:  # a point holds its workload
     from allocator.point import Point
 
 BOUNDS = {
-    "groups": (1, 4096),
+    "groups": (0, 4096),
+    "cpus": (0, MAX_CPUS),
     "fds": (1, 200),
     "loops": (1, 1_000_000),
     "message_bytes": (1, 65536),
@@ -57,7 +60,9 @@ class HackbenchSockets(OnPages):
     mode: str = "process"
     """process or thread: the command line only, see `ignores`."""
     groups: int = 20
-    """Groups of tasks (-g)."""
+    """Groups of tasks (-g); 0: as many as CPUs are used, as LKP's nr_threads=100%."""
+    cpus: int = 0
+    """CPUs that tasks run on (taskset), the first ones by number; 0: all."""
     fds: int = 20
     """Senders, and receivers, of a group (-f)."""
     loops: int = 12
@@ -97,35 +102,40 @@ class HackbenchSockets(OnPages):
 
     def shape(self, point: "Point") -> tuple[object, ...]:
         """Lanes share CPUs, nodes, kernel behaviour, tasks and caches."""
-        return (*batch_shape(point), self.groups, self.fds, self.caches(point))
+        used = cpus_used(self.cpus, point.topology)
+        return (*batch_shape(point), used, self.groups or used, self.fds, self.caches(point))
 
     def command_line(self, point: "Point") -> str:
         """Return the command that runs this workload on a real machine."""
-        return _command(self)
+        used = cpus_used(self.cpus, point.topology)
+        return on_cpus(_command(self, self.groups or used), self.cpus)
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Simulate one lane per point."""
         loads = [point.workload for point in points]
         assert all(isinstance(load, HackbenchSockets) for load in loads)
+        check_cpus(self.cpus, points[0].topology)
         batch = Batch(points, streams, self.caches(points[0]))
         fan = Fan(batch, _traffic(points, loads), streams)  # type: ignore[arg-type]
         fan.run()
         return outcome(
             batch,
             operations=fan.messages(),
-            tasks=2 * self.fds * self.groups,
+            tasks=min(2 * self.fds * fan.traffic.groups, fan.traffic.cpus),
             direct=np.repeat(fan.direct[:, None], batch.caches, axis=1),
             peak_bytes=fan.peak_bytes,
         )
 
 
-def _command(load: "HackbenchSockets | HackbenchPipes") -> str:
-    words = f"hackbench -g {load.groups} -f {load.fds} -l {load.loops} -s {load.message_bytes}"
+def _command(load: "HackbenchSockets | HackbenchPipes", groups: int) -> str:
+    words = f"hackbench -g {groups} -f {load.fds} -l {load.loops} -s {load.message_bytes}"
     return f"{words} -T" if load.mode == "thread" else words
 
 
 def _traffic(points: Sequence["Point"], loads: Sequence[HackbenchSockets]) -> Traffic:
     """Return what the lanes send."""
+    used = cpus_used(loads[0].cpus, points[0].topology)
+    groups = loads[0].groups or used
     limits = []
     for point, load in zip(points, loads, strict=True):
         data = data_cache(point.kernel.slab, point.topology, load.message_bytes)
@@ -139,7 +149,8 @@ def _traffic(points: Sequence["Point"], loads: Sequence[HackbenchSockets]) -> Tr
         for point, load in zip(points, loads, strict=True)
     ]
     return Traffic(
-        groups=loads[0].groups,
+        groups=groups,
+        cpus=used,
         senders=loads[0].fds,
         receivers=loads[0].fds,
         each=np.array([load.loops * load.fds for load in loads], dtype=np.int64),
@@ -148,7 +159,7 @@ def _traffic(points: Sequence["Point"], loads: Sequence[HackbenchSockets]) -> Tr
         direct=np.array([load.direct_share for load in loads]),
         head_start=np.array(
             [
-                load.groups * load.fds * min(load.head_start * limit, load.head_share * sent)
+                groups * load.fds * min(load.head_start * limit, load.head_share * sent)
                 for load, limit in zip(loads, limits, strict=True)
                 for sent in (load.loops * load.fds,)
             ]
@@ -192,7 +203,8 @@ class HackbenchPipes:
         ConfigError
             If a key is unknown or a value cannot be used.
         """
-        return cls(**read_fields(cls, config, bounds=BOUNDS, choices={"mode": MODES}))
+        bounds = BOUNDS | {"groups": (1, 4096)}
+        return cls(**read_fields(cls, config, bounds=bounds, choices={"mode": MODES}))
 
     def shape(self, point: "Point") -> tuple[object, ...]:
         """Lanes need share nothing but the batch's shape."""
@@ -200,7 +212,7 @@ class HackbenchPipes:
 
     def command_line(self, point: "Point") -> str:
         """Return the command that runs this workload on a real machine."""
-        return f"{_command(self)} -p"
+        return f"{_command(self, self.groups)} -p"
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Compute one lane per point."""
@@ -237,5 +249,6 @@ class PerfSchedMessaging(HackbenchSockets):
 
     def command_line(self, point: "Point") -> str:
         """Return the command that runs this workload on a real machine."""
-        words = f"perf bench sched messaging -g {self.groups} -l {self.loops}"
-        return f"{words} -t" if self.mode == "thread" else words
+        groups = self.groups or cpus_used(self.cpus, point.topology)
+        words = f"perf bench sched messaging -g {groups} -l {self.loops}"
+        return on_cpus(f"{words} -t" if self.mode == "thread" else words, self.cpus)

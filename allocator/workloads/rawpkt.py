@@ -127,6 +127,7 @@ def _traffic(points: Sequence["Point"], loads: Sequence[RawPkt], instances: int)
 
     return Traffic(
         groups=1,
+        cpus=points[0].topology.cpus,
         senders=instances,
         receivers=instances,
         each=np.array([load.packets for load in loads], dtype=np.int64),

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from allocator.results import Results
 from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
+from allocator.topology import MAX_CPUS
 from allocator.workloads.batch import batch_shape
+from allocator.workloads.busy_cpus import check_cpus, cpus_used
 from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
 from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
@@ -28,6 +30,7 @@ MAPLE_NODE_BYTES = 256
 """sizeof(struct maple_node)."""
 BOUNDS = {
     "tasks_percent": (0.1, 100.0),
+    "cpus": (0, MAX_CPUS),
     "batch": (1, 100_000),
     "batches": (1, 1_000_000),
     "lag": (1, 64),
@@ -47,6 +50,8 @@ class WillItScaleMmap1(OnPages):
 
     tasks_percent: float = 100.0
     """Processes (-t), in percent of the CPUs."""
+    cpus: int = 0
+    """Processes, each on its CPU, the first ones by number; 0: as `tasks_percent` says."""
     batch: int = 40
     """Operations whose callbacks run together; range 10 to 200."""
     batches: int = 40
@@ -69,6 +74,8 @@ class WillItScaleMmap1(OnPages):
 
     def tasks(self, point: "Point") -> int:
         """Return the number of processes."""
+        if self.cpus:
+            return cpus_used(self.cpus, point.topology)
         return max(1, round(point.topology.cpus * self.tasks_percent / 100.0))
 
     def shape(self, point: "Point") -> tuple[object, ...]:
@@ -81,6 +88,7 @@ class WillItScaleMmap1(OnPages):
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Simulate one lane per point."""
+        check_cpus(self.cpus, points[0].topology)
         items = (
             Item(
                 spec=CacheSpec(name="vm_area_struct", object_size=VM_AREA_STRUCT_BYTES),
