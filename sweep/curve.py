@@ -18,8 +18,10 @@ if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs i
 
 Floats = NDArray[np.float64]
 
-TICKS = 14
-"""Most values of the axis that are written under it."""
+APART = 0.45
+"""Least distance of two written values of the axis, in doublings."""
+STYLES = ("-", "--", ":")
+"""Of lines, once all colours are used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,16 +199,25 @@ def draw_curves(found: Sequence[Curves], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def _spread(x: Floats) -> list[float]:
+    """Return the values that have room under a logarithmic axis; the last is among them."""
+    kept = [float(x[-1])]
+    for value in x[::-1]:
+        if value > 0 and np.log2(kept[-1] / value) >= APART:
+            kept.append(float(value))
+    return kept[::-1]
+
+
 def _panel(spot: "Axes", one: Curves, labels: Sequence[str]) -> None:
     """Draw the curves of one workload."""
     import matplotlib
 
-    colours = matplotlib.colormaps["tab20"].colors  # type: ignore[attr-defined]
+    colours = matplotlib.colormaps["tab10"].colors  # type: ignore[attr-defined]
     x = np.unique(np.concatenate([line.x for line in one.lines]))
     spot.plot(x, x / x[0], ":", color="#999999", linewidth=1)
     for line in one.lines:
         number = labels.index(line.label)
-        style = "-" if number < len(colours) else "--"
+        style = STYLES[number // len(colours) % len(STYLES)]
         colour = colours[number % len(colours)]
         spot.plot(line.x, line.growth, style, color=colour, label=line.label, linewidth=1.4)
         top = int(np.argmax(line.y))
@@ -216,7 +227,7 @@ def _panel(spot: "Axes", one: Curves, labels: Sequence[str]) -> None:
             spot.plot(line.x[at], line.growth[at], "s", markersize=4, color="black", zorder=3)
     spot.set_xscale("log", base=2)
     spot.set_yscale("log", base=2)
-    spot.set_xticks(x[:: -(-len(x) // TICKS)])
+    spot.set_xticks(_spread(x))
     spot.set_xticks([], minor=True)
     spot.xaxis.set_major_formatter("{x:g}")
     spot.yaxis.set_major_formatter("{x:g}x")
