@@ -62,6 +62,7 @@ def _parser() -> _Parser:
     capture = commands.add_parser("capture", help="print a record of the running Linux machine")
     capture.add_argument("--from", dest="root", help="read saved proc/ and sys/ below this folder")
     capture.add_argument("--name", default=None, help="name of the record")
+    capture.add_argument("--release", help="kernel release (6.1.0), if the copy does not tell it")
     capture.set_defaults(run=_capture)
 
     predict = commands.add_parser("predict", help="what the kernels of records would show")
@@ -119,7 +120,9 @@ def _explain(options: argparse.Namespace) -> int:
 def _capture(options: argparse.Namespace) -> int:
     from allocator.records.capture import capture
 
-    record, notes = capture(root=options.root or "/", name=options.name)
+    record, notes = capture(
+        "/" if options.root is None else options.root, options.name, options.release
+    )
     for note in notes:
         print(f"capture: {note}", file=sys.stderr)
     print(json.dumps(record, indent=1))

@@ -200,6 +200,9 @@ def _topology(
 ) -> Topology:
     """Return the machine's topology: explicit, of a record, or regular from its counts."""
     if "record" in config:
+        if config["record"] is None:
+            expected = "the path of a record: python -m allocator capture > PATH"
+            raise ConfigError("machine.record", None, expected)
         return _recorded(_text("machine.record", config["record"]))
     explicit = config.get("topology")
     if explicit is not None:

@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it in one line
     before = sys.argv
     try:
+        _check_flags(given)
         sys.argv = [before[0], *_multirun(taken_up(given))]
         _hydra()
     except (ConfigError, HydraException, OmegaConfBaseException) as error:
@@ -118,6 +119,24 @@ def _ray_to_expect(arguments: Sequence[str]) -> Wanted | None:
     if cpus == "null":
         return Wanted()
     return Wanted(cpus=int(cpus)) if cpus.isdecimal() and int(cpus) > 0 else None
+
+
+def _check_flags(arguments: list[str]) -> None:
+    """Refuse options that Hydra does not know: it would print its whole usage."""
+    from hydra._internal.utils import get_args_parser  # below the path, as in `main`
+
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise ConfigError("command line", message, "options that --hydra-help lists")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    _, rest = parser.parse_known_args(arguments)
+    for text in rest:
+        if text.startswith("-"):
+            raise ConfigError(
+                "command line", text, "an option that --hydra-help lists, or KEY=VALUE"
+            )
 
 
 def _multirun(arguments: list[str]) -> list[str]:

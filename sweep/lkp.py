@@ -149,3 +149,8 @@ def _change(change: float, mean: float, absolute: bool) -> str:
 
 def _any_number(stat: Stat) -> bool:
     return not all(math.isnan(mean) for mean in stat.mean)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number and what is counted, `1 point` or `2 points`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

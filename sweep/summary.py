@@ -12,6 +12,7 @@ import numpy as np
 
 from allocator.results import Status
 from sweep.executors import Executor
+from sweep.lkp import counted
 from sweep.points import Points, ignored_by
 from sweep.runner import Tally
 from sweep.store import Located
@@ -75,13 +76,13 @@ def say_times(tally: Tally, clock: Clock, simulated: float, executor: Executor) 
     wall, busy = max(simulated - clock.ready, 1e-9), tally.busy_seconds / workers
     overhead = 100 * max(wall - busy, 0.0) / wall
     log.info(
-        "%d points in %d chunks: ready after %.1f s%s, then %.1f s on %d workers, overhead %.1f %%",
-        tally.points,
-        tally.chunks,
+        "%s in %s: ready after %.1f s%s, then %.1f s on %s, overhead %.1f %%",
+        counted(tally.points, "point"),
+        counted(tally.chunks, "chunk"),
         clock.ready,
         f" (Ray's start took {ray:.1f} s)" if ray else "",
         wall,
-        workers,
+        counted(workers, "worker"),
         overhead,
     )
     times = {
@@ -107,7 +108,9 @@ def say_failures(points: Points, found: Located, folder: Path) -> None:
             alike.setdefault(text.partition("\n")[0], []).append(point)
     for text, failed in alike.items():
         where = points.grid.describe(int(points.cells[failed[0]]))
-        log.error("failed: %d distinct points, the first at %s: %s", len(failed), where, text)
+        log.error(
+            "failed: %s, the first at %s: %s", counted(len(failed), "distinct point"), where, text
+        )
     log.error("to try failed points again, and go on: %s", resume_command(folder))
 
 

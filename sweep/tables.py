@@ -10,7 +10,7 @@ from allocator.counters import CAUSES
 from sweep.cells import Cells
 from sweep.compare import Comparison
 from sweep.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
-from sweep.lkp import group_text, mmtests, stat_line
+from sweep.lkp import counted, group_text, mmtests, stat_line
 from sweep.stats import Floats, change, summarise
 from sweep.surface import effects, means_by_axis, without_comparison
 
@@ -77,8 +77,8 @@ class Report:
         distinct = f" ({ranking.distinct} distinct)" if ranking.distinct < cells else ""
         lines = [
             f"{comparison.axis}: {', '.join(rest)} against {base}",
-            f"{cells} points{distinct}: {ranking.regressed} regressed, {ranking.improved} improved,"
-            f" {others} changed otherwise, {ranking.distinct - len(ranking.cells)} unchanged"
+            f"{counted(cells, 'point')}{distinct}: {ranking.regressed} regressed,"
+            f" {ranking.improved} improved, {others} changed otherwise, {ranking.distinct - len(ranking.cells)} unchanged"
             f" ({', '.join(dict.fromkeys(comparison.metrics))})",
         ]
         lines += _effect_lines(comparison) if len(ranking.cells) else _unchanged(comparison)

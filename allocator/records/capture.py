@@ -7,7 +7,12 @@ from pathlib import Path
 
 from allocator.errors import PredictError
 from allocator.records.capture_caches import read_caches
-from allocator.records.capture_kernel import build_config, choices_for, preset_for
+from allocator.records.capture_kernel import (
+    build_config,
+    choices_for,
+    memory_options,
+    preset_for,
+)
 from allocator.records.capture_memory import read_memory
 from allocator.records.files import Files
 from allocator.records.machine import ARCH_OF_MACHINE, cpu_list, kernel_of, machine_topology
@@ -25,7 +30,9 @@ _SYSCTLS = (
 )
 
 
-def capture(root: str | Path = "/", name: str | None = None) -> tuple[dict[str, object], list[str]]:
+def capture(
+    root: str | Path = "/", name: str | None = None, release: str | None = None
+) -> tuple[dict[str, object], list[str]]:
     """Read a machine and return a `static` record of it.
 
     Parameters
@@ -34,6 +41,8 @@ def capture(root: str | Path = "/", name: str | None = None) -> tuple[dict[str, 
         "/", or a folder that holds saved `proc/` and `sys/`.
     name
         Name of the record; the release and the number of CPUs by default.
+    release
+        Kernel release, for a copy that does not tell it; None: as told.
 
     Returns
     -------
@@ -44,10 +53,16 @@ def capture(root: str | Path = "/", name: str | None = None) -> tuple[dict[str, 
     PredictError
         If so little can be read that there is no record.
     """
+    if not str(root):
+        raise PredictError("--from: found '', expected a folder with saved proc/ and sys/")
     files = Files(Path(root))
-    release = files.text("proc/sys/kernel/osrelease") or _version(files)
+    if not (files.root / "proc").is_dir():
+        raise PredictError(f"--from: found {str(root)!r}, expected a folder with saved proc/")
+    if release is None:
+        release = files.text("proc/sys/kernel/osrelease", optional=True) or _version(files)
     if not release:
-        raise files.missing("proc/sys/kernel/osrelease", "a Linux release")
+        expected = "a Linux release; --release gives it"
+        raise files.missing("proc/sys/kernel/osrelease", expected)
     env, node_numbers = _environment(files, release)
     kernel = preset_for(release)
     choices = choices_for(release)
@@ -147,7 +162,7 @@ def _environment(files: Files, release: str) -> tuple[dict[str, object], dict[in
         },
         "nodes": nodes,
         "distances": distances,
-        "cmdline": cmdline,
+        "cmdline": memory_options(cmdline),
         "params": params,
         "thp": thp[1] if thp else "never",
         "mglru": files.text("sys/kernel/mm/lru_gen/enabled", optional=True),

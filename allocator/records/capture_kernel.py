@@ -65,6 +65,23 @@ CONFIG_KEYS = (
 )
 """Build options that a record keeps."""
 
+_MEMORY_OPTION = re.compile(
+    r"""(?:sl[au]b_.*|numa.*|possible_cpus|nr_cpus|maxcpus|mem|memmap|movable_node|kernelcore
+    |movablecore|hugepages.*|default_hugepagesz|hugetlb_.*|transparent_hugepage|thp_.*
+    |init_on_alloc|init_on_free|page_poison|page_owner|page_alloc\.shuffle|debug_pagealloc
+    |debug_guardpage_minorder|cma|crashkernel|swiotlb|kfence\..*|kasan.*|cgroup\.memory
+    |hardened_usercopy)(?:=.*)?""".replace("\n    ", ""),
+)
+
+
+def memory_options(cmdline: str) -> str:
+    """Return those words of a kernel's command line that matter to its allocators.
+
+    All others - names of disks, hosts, keys - are nobody's business in a record.
+    """
+    words = cmdline.split(" -- ")[0].split()
+    return " ".join(word for word in words if _MEMORY_OPTION.fullmatch(word))
+
 
 def preset_for(release: str) -> str:
     """Return the preset that a release is nearest to in behaviour.

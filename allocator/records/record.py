@@ -3,7 +3,7 @@
 import json
 import reprlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -128,6 +128,8 @@ class Record:
     """What it must reproduce; None if unknown."""
     path: Path | None = None
     """File it came from."""
+    agree: Mapping[str, bool] = field(default_factory=dict)
+    """Replay: parts in which the repeats of the measurement agree, and those in which not."""
 
     def section(self, part: str) -> Section:
         """Return `env` or `given` for checked access; errors name file and field."""
@@ -180,6 +182,7 @@ def record_of(content: Mapping[str, object], path: Path | None = None) -> Record
     kind = top.text("kind")
     if kind not in KINDS:
         raise top.fail("kind", f"one of {', '.join(KINDS)}")
+    agree = top.section("agree", optional=True)
     return Record(
         name=top.text("name", path.stem if path else None),
         kind=kind,
@@ -188,4 +191,5 @@ def record_of(content: Mapping[str, object], path: Path | None = None) -> Record
         given=top.section("given").values,
         measured=top.section("measured").values if "measured" in top else None,
         path=path,
+        agree={name: agrees is True for name, agrees in agree.values.items()},
     )

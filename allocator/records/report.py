@@ -1,36 +1,68 @@
 """The table that `validate` prints: what differs, and how much is equal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from allocator.errors import PredictError
 from allocator.records.predict import one_line, predict
-from allocator.records.record import load
+from allocator.records.record import Record, load
 from allocator.records.validate import Comparison, compare_static
+from allocator.records.validate_runs import (
+    compare_hugetlb,
+    compare_replay,
+    family,
+    pool_sizes,
+)
 
 
 def validate_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Predict and compare static records.
+    """Predict and compare records of all kinds that are predicted.
 
     Yields
     ------
-    A line of the table, and whether it reports agreement. Other kinds, and records that cannot be
-    read or predicted, are reported in place.
+    A line of the table, and whether it reports agreement. Records that cannot be read or predicted
+    are reported in place.
     """
-    for path in paths:
+    loaded = [_load(path) for path in paths]
+    spreads: dict[str, list[int]] = {}
+    for record in loaded:
+        if isinstance(record, Record) and record.kind == "hugetlb" and record.measured is not None:
+            with suppress(PredictError):  # told when its turn comes
+                spreads.setdefault(family(record.name), []).extend(pool_sizes(record))
+    for path, record in zip(paths, loaded, strict=True):
         try:
-            record = load(path)
-            if record.kind != "static":
-                expected = "static; other kinds are compared by their own tests"
-                raise PredictError(f"{path}: kind: found {record.kind!r}, expected {expected}")
-            rows = list(compare_static(record, predict(record)))
+            if isinstance(record, Exception):
+                raise record
+            rows = list(_compare(record, spreads))
         except Exception as error:  # one record must not hide the others
-            yield f"{path}: {one_line(error)}", False
+            text = one_line(error)
+            yield text if text.startswith(path) else f"{path}: {text}", False
             continue
         wrong = [row for row in rows if not row.equal]
         if wrong:
             yield from ((line, False) for line in _table(record.name, wrong))
         equal = len(rows) - len(wrong)
         yield f"{record.name} ({record.kernel}): {equal} of {len(rows)} values equal", not wrong
+
+
+def _load(path: str) -> Record | PredictError:
+    try:
+        return load(path)
+    except PredictError as error:
+        return error
+
+
+def _compare(record: Record, spreads: Mapping[str, Sequence[int]]) -> Iterator[Comparison]:
+    if record.measured is None:
+        raise PredictError("measured: found nothing to compare with")
+    predicted = predict(record)
+    if record.kind == "replay":
+        yield from compare_replay(record, predicted)
+    elif record.kind == "hugetlb":
+        pool_sizes(record)  # says what is wrong with them, if anything is
+        yield from compare_hugetlb(predicted, spreads[family(record.name)])
+    else:
+        yield from compare_static(record, predicted)
 
 
 def _table(name: str, rows: Sequence[Comparison]) -> Iterator[str]:

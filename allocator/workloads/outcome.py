@@ -105,9 +105,9 @@ def _nodes(batch: Batch) -> Table:
 def _locks(batch: Batch) -> Table:
     lists, zones = batch.charges.list_locks, batch.charges.zone_locks
     labels = [
-        f"list_lock {spec.name} N{node}" for spec in batch.specs for node in range(batch.nodes)
+        f"list_lock:{spec.name}:N{node}" for spec in batch.specs for node in range(batch.nodes)
     ]
-    labels += [f"zone_lock N{node}" for node in range(batch.nodes)]
+    labels += [f"zone_lock:N{node}" for node in range(batch.nodes)]
     names = ("acquisitions", "contended", "wait_ns", "hold_ns", "handover_ns")
     values: dict[str, Array] = {}
     for name in names:

@@ -29,6 +29,16 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+EXAMPLE = """\
+cache c 256 0 -
+alloc c 0 640 0
+free c 0 0 320 2
+alloc c 0 160 1000
+free c 1 1 320 2
+shrink c
+"""
+"""Script of a workload that names none."""
+
 MOST_CPUS, MOST_NODES = 8192, 1024
 """CPUs and nodes that a script may name before the machine is known."""
 
@@ -47,22 +57,22 @@ class Replay:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Self:
-        """Read `script: PATH` or `ops: TEXT`.
+        """Read `script: PATH` or `ops: TEXT`; with neither, the script is `EXAMPLE`.
 
         Raises
         ------
         ConfigError
-            If neither or both are given, the file cannot be read, a line is malformed, or the
+            If both are given, the file cannot be read, a line is malformed, or the
             script takes pages by itself.
         """
         given = {key: value for key, value in config.items() if value is not None}
         for key in given:
             if key not in ("script", "ops"):
                 raise ConfigError(f"workload.{key}", given[key], "script or ops")
-        if len(given) != 1:
-            expected = "one of script (a file) and ops (the text); null takes one away"
-            raise ConfigError("workload.script", sorted(given) or None, expected)
-        key, value = next(iter(given.items()))
+        if len(given) > 1:
+            expected = "only one of workload.script (a file) and workload.ops (the text)"
+            raise ConfigError("workload.script", given["script"], expected)
+        key, value = next(iter(given.items()), ("ops", EXAMPLE))
         if not isinstance(value, str):
             raise ConfigError(f"workload.{key}", value, "a text")
         text, source = (script_text(value), value) if key == "script" else (value, "workload.ops")
@@ -160,7 +170,7 @@ def _results(run: ScriptRun, script: Script, page_size: Ints, peak: Ints) -> Res
                 labels=tuple(f"N{node}" for node in nodes), values={"Slab": used.sum(axis=1)}
             ),
             "locks": Table(
-                labels=tuple(f"list_lock {name} N{node}" for name in labels for node in nodes),
+                labels=tuple(f"list_lock:{name}:N{node}" for name in labels for node in nodes),
                 values={"acquisitions": locks},
             ),
         },

@@ -48,13 +48,53 @@ def test_validate_ends_with_1_if_anything_differs(
     assert "cache kmalloc-8 order" in capsys.readouterr().out
 
 
+def test_validate_compares_replay_and_hugetlb_records_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = Path(RECORD).parents[1]
+    replay, pool = (
+        golden / "replay/6.1/stride-7.json",
+        golden / "hugetlb/6.1b-1g-fill-256-smp1-1.json",
+    )
+    assert main(["validate", str(replay), str(pool)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "stride-7 (v6_1): 50 of 50 values equal",
+        "6.1b-1g-fill-256-smp1-1 (v6_1_bailout): 1 of 1 values equal",
+    ]
+    content = json.loads(replay.read_text())
+    content["measured"]["snapshots"][1]["caches"]["c"]["counts"]["slabs"]["N0"] = 99
+    other = json.loads(pool.read_text())
+    other["measured"]["nr_hugepages"] = [200, 210]
+    for name, changed in (("r.json", content), ("p.json", other)):
+        (tmp_path / name).write_text(json.dumps(changed))
+    assert main(["validate", str(tmp_path / "r.json"), str(tmp_path / "p.json")]) == 1
+    out = capsys.readouterr().out
+    assert "cache c slabs" in out
+    assert "49 of 50 values equal" in out
+    assert "run 1 nr_hugepages, kernel 200 to 210" in out
+
+
+def test_validate_names_a_file_once_and_what_it_cannot_predict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = {"kind": "workload", "kernel": "v6_1", "env": {}, "given": {}, "measured": {}}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    assert main(["validate", "/nowhere", str(tmp_path / "w.json")]) == 1
+    nowhere, told = capsys.readouterr().out.splitlines()
+    assert nowhere == "/nowhere: cannot be read: No such file or directory"
+    assert told.endswith(
+        "w.json: kind: found 'workload', expected one that is predicted: static, hugetlb, replay"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["explain", "--kernel", "v9", "--size", "8"], "--kernel: found 'v9', expected one of"),
         (["explain", "--size", "8", "--arch", "vax"], "topology.arch: found 'vax'"),
         (["explain", "--size", "8", "--possible", "0"], "topology.cpus_possible: found 0"),
-        (["capture", "--from", "/nowhere"], "osrelease: found nothing"),
+        (["capture", "--from", "/nowhere"], "--from: found '/nowhere', expected a folder"),
+        (["capture", "--from", ""], "--from: found '', expected a folder"),
     ],
 )
 def test_a_request_that_cannot_be_served_is_one_line_and_status_2(

@@ -217,13 +217,16 @@ def test_a_read_only_directory_is_said(tmp_path: Path) -> None:
         ("hydra.mode=RUN", "hydra.mode: found 'RUN', expected MULTIRUN"),
         ("slab=1,2", "slab: found 1, expected one of default"),
         ("resume=nowhere", "resume: found "),
+        ("--foo", "command line: found '--foo', expected an option that --hydra-help lists"),
+        ("--cfg=x", "command line: found "),
+        ("machine=record", "machine.record: found None, expected the path of a record: python"),
     ],
 )
 def test_errors_are_one_line_and_status_2(tmp_path: Path, argument: str, line: str) -> None:
     done = sweep(tmp_path, *SMALL[:3], argument)
     assert done.returncode == 2
-    last = done.stderr.rstrip().splitlines()[-1]
-    assert last.startswith(f"slabsweep: {line}")
+    (only,) = done.stderr.splitlines()
+    assert only.startswith(f"slabsweep: {line}")
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "outputs").exists()
 

@@ -7,7 +7,7 @@ import pytest
 
 from allocator.errors import PredictError
 from allocator.records.capture import capture
-from allocator.records.capture_kernel import choices_for, preset_for
+from allocator.records.capture_kernel import choices_for, memory_options, preset_for
 from allocator.records.predict import predict
 from allocator.records.record import record_of
 from allocator.records.validate import compare_static
@@ -209,7 +209,7 @@ def test_files_alone_make_a_record_with_what_they_tell(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_machine_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(PredictError, match="osrelease: found nothing, expected a Linux release"):
+    with pytest.raises(PredictError, match="expected a folder with saved proc/"):
         capture(tmp_path)
 
 
@@ -265,3 +265,24 @@ def test_a_damaged_file_is_told_by_its_path(tmp_path: Path, path: str, expected:
     (node / "online").write_text("0\n")
     with pytest.raises(PredictError, match=f"{path}: found 'many', expected {expected}"):
         capture(root=root)
+
+
+def test_a_command_line_keeps_what_matters_to_the_allocators_and_nothing_else() -> None:
+    line = (
+        "root=/dev/disk1 slub_max_order=2 luks.key=secret slab_nomerge mem=2G console=ttyS0 "
+        "hugepages=64 init_on_alloc=1 ip=10.0.0.1 numa_balancing=disable slub_debug=FZ,kmalloc-64 "
+        "-- --password=x mem=1G"
+    )
+    assert memory_options(line) == (
+        "slub_max_order=2 slab_nomerge mem=2G hugepages=64 init_on_alloc=1 "
+        "numa_balancing=disable slub_debug=FZ,kmalloc-64"
+    )
+
+
+def test_a_copy_without_a_release_is_read_with_the_one_given(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:     1024000 kB\n")
+    with pytest.raises(PredictError, match=r"osrelease: found nothing, expected .*--release"):
+        capture(tmp_path)
+    record, _ = capture(tmp_path, release="6.12.3")
+    assert (record["kernel"], record["name"]) == ("v6_12", "6.12.3-cpus1")

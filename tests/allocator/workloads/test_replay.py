@@ -41,8 +41,7 @@ def test_a_malformed_line_is_told_by_file_line_and_what_was_expected(tmp_path):
 @pytest.mark.parametrize(
     ("config", "text"),
     [
-        ({}, "one of script"),
-        ({"ops": "cache c 8 0 -", "script": "x"}, "one of script"),
+        ({"ops": "cache c 8 0 -", "script": "x"}, "only one of workload.script"),
         ({"script": "/nowhere/x.ops"}, "can be read"),
         ({"ops": "page 0 0 1 0 KERNEL"}, "operations on caches only"),
         ({"ops": "snap a"}, "creates a cache"),
@@ -52,6 +51,13 @@ def test_a_malformed_line_is_told_by_file_line_and_what_was_expected(tmp_path):
 def test_a_configuration_that_cannot_be_used_is_refused(config, text):
     with pytest.raises(ConfigError, match=text):
         Replay.from_config(config)
+
+
+def test_a_script_alone_takes_the_place_of_the_example(tmp_path):
+    script = tmp_path / "s.ops"
+    script.write_text("cache c 8 0 -\n")
+    assert Replay.from_config({"script": str(script), "ops": None}).text == "cache c 8 0 -\n"
+    assert Replay.from_config({"script": None, "ops": None}).text.startswith("cache c 256 0 -\n")
 
 
 def test_freeing_an_id_twice_is_refused_before_anything_runs():

@@ -202,9 +202,9 @@ def test_locks_say_where_the_time_went() -> None:
     locks = results.tables["locks"]
     waited = dict(zip(locks.labels, locks.values["wait_ns"][0].tolist(), strict=True))
     assert set(waited) == {
-        "list_lock skbuff_head_cache N0",
-        "list_lock kmalloc-cg-512 N0",
-        "zone_lock N0",
+        "list_lock:skbuff_head_cache:N0",
+        "list_lock:kmalloc-cg-512:N0",
+        "zone_lock:N0",
     }
     lists = sum(ns for name, ns in waited.items() if name.startswith("list_lock"))
     np.testing.assert_allclose(lists, results.scalars["list_lock_wait_ns"][0], rtol=1e-9)
