@@ -78,7 +78,8 @@ class Report:
         lines = [
             f"{comparison.axis}: {', '.join(rest)} against {base}",
             f"{counted(cells, 'point')}{distinct}: {ranking.regressed} regressed,"
-            f" {ranking.improved} improved, {others} changed otherwise, {ranking.distinct - len(ranking.cells)} unchanged"
+            f" {ranking.improved} improved, {others} changed otherwise,"
+            f" {ranking.distinct - len(ranking.cells)} unchanged"
             f" ({', '.join(dict.fromkeys(comparison.metrics))})",
         ]
         lines += _effect_lines(comparison) if len(ranking.cells) else _unchanged(comparison)
