@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from allocator.slabs.free import free as free_to_slabs
 from allocator.slabs.ranks import group_starts, ragged, rank_among_equals, stable_order
 from allocator.slabs.sheaf_alloc import free_arrays, sheaves_of
+from allocator.slabs.sheaf_overflow import Ahead, overflow
 from allocator.slabs.sheaves import MAX_FULL_SHEAVES
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
@@ -72,6 +73,19 @@ class Sequences:
         """Return the sequences that wait for a phase, in order of the requests they are at."""
         who: Ints = (self.stage == stage).nonzero()[0]
         return who[np.argsort(self.request(who))]
+
+    def consume(self, who: Ints, objects: Ints) -> None:
+        """Take objects off the front of what is left of sequences; some must stay."""
+        left = self.end[who] - self.next[who]
+        requests = self.requests[ragged(self.next[who], left)]
+        of = np.repeat(np.arange(len(who)), left)
+        count = self.count[requests]
+        before = np.cumsum(count) - count
+        before -= before[np.cumsum(left) - left][of]
+        gone = np.clip(objects[of] - before, 0, count)
+        self.first[requests] += gone
+        self.count[requests] -= gone
+        np.add.at(self.next, who[of], (gone == count) & (count > 0))
 
     def advance(self, who: Ints) -> None:
         """Go on to the next request."""
@@ -281,11 +295,32 @@ def _rest_to_slabs(state: State, sequences: Sequences, who: Ints) -> None:
 
 
 def _flush_old_spare(state: State, sequences: Sequences, who: Ints) -> None:
-    """Phase FLUSH: the sheaf that was spare goes back to slabs; it is main and empty now."""
-    sheaves, place = sheaves_of(state), sequences.place[who]
-    count = sheaves.capacity[place]
-    slab = sheaves.read(sheaves.main[place], 0, count)
-    state.statistics.add(Stat.SHEAF_FLUSH, state.row_of[place], count)
-    array = np.repeat(np.arange(len(who)), count)
-    free_arrays(state, place, array, slab, sequences.request(who))
+    """Phase FLUSH: the sheaf that was spare goes back to slabs; it is main and empty now.
+
+    A CPU that frees alone on its machine makes all further flushes at once.
+    """
+    sheaves, place, row = sheaves_of(state), sequences.place[who], state.row_of
+    request = sequences.request(who)
+    flushes = overflow(sheaves, place, request, _ahead(state, sequences, who))
+    by = place[flushes.cpu]
+    state.statistics.add(Stat.SHEAF_FLUSH, row[by], sheaves.capacity[by])
+    state.statistics.add(Stat.BARN_PUT_FAIL, row[place], flushes.more)
+    entered = flushes.more * sheaves.capacity[place]
+    state.statistics.add(Stat.FREE_FASTPATH, row[place], entered)
+    free_arrays(state, by, flushes.array, flushes.slab, flushes.request)
+    sequences.consume(who, entered)
     _run_locally(state, sequences, who)
+
+
+def _ahead(state: State, sequences: Sequences, who: Ints) -> Ahead:
+    """Return what is left of sequences that are alone in their lane, up to a remote object."""
+    lane = state.rows.lane[state.row_of[sequences.place]]
+    alone = np.bincount(lane)[lane[who]] == 1
+    left = np.where(alone, sequences.end[who] - sequences.next[who], 0)
+    requests = sequences.requests[ragged(sequences.next[who], left)]
+    count = sequences.count[requests]
+    cpu = np.repeat(np.repeat(np.arange(len(who)), left), count)
+    slab = sequences.slab[ragged(sequences.first[requests], count)]
+    local = sheaves_of(state).local[sequences.place[who]][cpu]
+    remote = (local >= 0) & (state.pool.home[slab] % state.nr_nodes != local)
+    return Ahead.until_remote(len(who), cpu, slab, np.repeat(requests, count), remote)

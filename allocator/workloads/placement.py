@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.slabs.pool import CPU, FREE, PARTIAL
+from allocator.slabs.ranks import ragged
 from allocator.slabs.state import State
 from allocator.workloads.script_run import UNKNOWN, Watcher
 
@@ -33,8 +34,8 @@ class _Known:
     gone: list[bool] = field(default_factory=list)
     """So were its pages, as far as anybody sees."""
     told_gone: set[int] = field(default_factory=set)
-    placed: list[tuple[int, int]] = field(default_factory=list)
-    """Ids handed out since the last snapshot, and the number of their slab."""
+    placed: list[tuple[int, int, int]] = field(default_factory=list)
+    """Runs handed out since the last snapshot: first id, how many, number of their slab."""
 
 
 class Placement:
@@ -80,27 +81,29 @@ class Placement:
     def _took(self, cache: int, first: int, slabs: Ints) -> None:
         known = self.caches[cache]
         pool, nodes = self._state.pool, self._state.nr_nodes
-        for number, slab in enumerate(slabs[0].tolist(), start=first):
-            if slab == UNKNOWN:
-                break
-            at = self._numbers.get(slab)
-            if at is None:
-                at = cache, len(known.slab)
-                self._numbers[slab] = at
+        got = slabs[0]
+        got = got[: int(np.argmax(got == UNKNOWN))] if (got == UNKNOWN).any() else got
+        starts, count = _runs(got)
+        for slab, at, objects in zip(got[starts].tolist(), starts.tolist(), count, strict=True):
+            number = self._numbers.get(slab)
+            if number is None:
+                number = cache, len(known.slab)
+                self._numbers[slab] = number
                 known.slab.append(slab)
                 known.node.append(int(pool.home[slab]) % nodes)
                 known.objects.append(int(pool.objects[slab]))
                 known.live.append(0)
                 known.freed.append(False)
                 known.gone.append(False)
-            known.live[at[1]] += 1
-            known.placed.append((number, at[1]))
+            known.live[number[1]] += objects
+            known.placed.append((first + at, objects, number[1]))
 
     def _gave(self, cache: int, slabs: Ints) -> None:
         known = self.caches[cache]
-        for slab in slabs[0].tolist():
-            if slab != UNKNOWN:
-                known.live[self._numbers[slab][1]] -= 1
+        gave = slabs[0][slabs[0] != UNKNOWN]
+        starts, count = _runs(gave)
+        for slab, objects in zip(gave[starts].tolist(), count, strict=True):
+            known.live[self._numbers[slab][1]] -= objects
 
     def _moved(self, moves: Ints) -> None:
         for slab in moves[moves[:, 3] == 0, 1].tolist():
@@ -109,16 +112,26 @@ class Placement:
                 self.caches[at[0]].freed[at[1]] = True
 
 
+def _runs(slabs: Ints) -> tuple[Ints, list[int]]:
+    """Return where runs of equal slabs begin, and how long they are."""
+    starts = np.flatnonzero(np.diff(slabs, prepend=UNKNOWN))
+    return starts, np.diff(starts, append=len(slabs)).tolist()
+
+
 def _placed(known: _Known) -> list[list[int]]:
     """Return [first id, count, slab] of ids handed out since the last snapshot."""
-    runs: list[list[int]] = []
-    for number, slab in sorted(dict(known.placed).items()):
-        if runs and runs[-1][0] + runs[-1][1] == number and runs[-1][2] == slab:
-            runs[-1][1] += 1
-        else:
-            runs.append([number, 1, slab])
+    if not known.placed:
+        return []
+    first, count, number = np.array(known.placed, dtype=np.int64).T
     known.placed.clear()
-    return runs
+    slab = np.full(int((first + count).max()), UNKNOWN, dtype=np.int64)
+    slab[ragged(first, count)] = np.repeat(number, count)  # an id that was given again: the last
+    starts, length = _runs(slab)
+    return [
+        [at, objects, where]
+        for at, objects, where in zip(starts.tolist(), length, slab[starts].tolist(), strict=True)
+        if where != UNKNOWN
+    ]
 
 
 def _slabs(known: _Known, state: State) -> list[list[int]]:

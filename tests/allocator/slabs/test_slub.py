@@ -144,3 +144,18 @@ def test_snapshot_reads_as_the_kernel_shows_it():
         "64",
         "2",
     ]
+
+
+def test_many_frees_of_one_cpu_flush_the_older_sheaf_each_time():
+    """20000 objects: 2 + 10 sheaves of 28 stay, each later one is flushed in its turn."""
+    slub = engine("v7_3", objects=16, sheaf_capacity=28)
+    runs = slub.alloc(*one(0, 0, 20000))
+    held = len(runs.slab)
+    slub.free(np.zeros(held, dtype=np.int64), np.ones(held, dtype=np.int64), runs.slab, runs.count)
+    told = stats(slub)
+    flushes = -(-(20000 - 12 * 28) // 28)
+    assert told["SHEAF_FLUSH"] == 28 * flushes
+    assert (told["BARN_PUT"], told["BARN_PUT_FAIL"]) == (10, flushes)
+    assert told["FREE_FASTPATH"] == 20000
+    assert slub.state.sheaves.nr_spare[1] == 28
+    assert slub.state.sheaves.nr_main[1] == 20000 - 12 * 28 - 28 * (flushes - 1)
