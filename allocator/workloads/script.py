@@ -14,6 +14,7 @@ from allocator.workloads.script_ids import MAX_IDS, Ids
 from allocator.workloads.script_ops import (
     CACHE_FLAGS,
     GFP_NAMES,
+    PROC_PATHS,
     SYSFS_ATTRIBUTES,
     USAGE,
     Alloc,
@@ -315,7 +316,13 @@ class _Reader:
         return FreePages(line=self.line, cpu=cpu, ids=ids)
 
     def read_proc(self, words: list[str]) -> Op:
-        return Proc(line=self.line, path=words[1], value=words[2])
+        if words[1] not in PROC_PATHS:
+            self.fail(words[1], f"a file below /proc/sys: {', '.join(PROC_PATHS)}")
+        least, most = PROC_PATHS[words[1]]
+        value = self.number(words[2], words[1])
+        if value and not least <= value <= most:
+            self.fail(value, f"{words[1]}, 0 or {least} to {most}")
+        return Proc(line=self.line, path=words[1], value=str(value))
 
     def read_drain(self, words: list[str]) -> Op:
         return Drain(line=self.line, times=self.number(words[1], "a count", 0, MAX_DRAINS))

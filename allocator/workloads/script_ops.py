@@ -55,6 +55,17 @@ SYSFS_ATTRIBUTES = ("min_partial", "cpu_partial", "remote_node_defrag_ratio")
 """Files of /sys/kernel/slab/NAME that a script may write."""
 
 
+PROC_PATHS: dict[str, tuple[int, int]] = {
+    "vm/compaction_proactiveness": (0, 100),
+    "vm/percpu_pagelist_fraction": (8, (1 << 31) - 1),
+    "vm/percpu_pagelist_high_fraction": (8, (1 << 31) - 1),
+    "vm/watermark_boost_factor": (0, (1 << 31) - 1),
+}
+"""Files below /proc/sys that a script may write, and their bounds; 0 is taken by all
+(kernel/sysctl.c vm_table v6.1; MIN_PERCPU_PAGELIST_HIGH_FRACTION). A kernel that lacks the file
+passes the line over."""
+
+
 def gfp_text(words: Iterable[str]) -> str:
     """Return GFP words as kernel flags; `__GFP_NOWARN` is always there, as in the records.
 
