@@ -111,6 +111,12 @@ class Buddy:
         types: NDArray[np.int8] = self.block_type[(pfns - self.base) >> self.pageblock_order]
         return types
 
+    def alike(self, pfn: int, pages: int) -> bool:
+        """Tell whether the pageblocks of a block all have one migrate type."""
+        first = (pfn - self.base) >> self.pageblock_order
+        kinds = self._kinds[first : first + (pages >> self.pageblock_order)].tobytes()
+        return kinds.count(kinds[:1]) == len(kinds)
+
     def set_type(self, pfn: int, order: int, migratetype: int) -> None:
         """Retag the pageblocks of a block of at least pageblock order."""
         first = (pfn - self.base) >> self.pageblock_order

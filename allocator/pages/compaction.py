@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from allocator.pages import migratetype as mt
 from allocator.pages.buddy import Buddy
-from allocator.pages.lru import MOVABLE_USES, Lru, PageUse, Use
+from allocator.pages.lru import Lru
 from allocator.pages.policy import PagePolicy
+from allocator.pages.uses import MOVABLE_USES, PageUse, Use
 
 MAX_SHIFT = 6
 """Largest number of doublings of the pause after failures (COMPACT_MAX_DEFER_SHIFT)."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from allocator import gfp as gfp_bits
 from allocator.pages import migratetype as mt
 from allocator.pages.alloc import PageAllocator
-from allocator.pages.lru import Use
 from allocator.pages.reclaimer import Reclaimer
+from allocator.pages.uses import Use
 
 POOL_MASK = (
     gfp_bits.DIRECT_RECLAIM

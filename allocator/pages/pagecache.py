@@ -9,9 +9,10 @@ import numpy as np
 
 from allocator.pages import migratetype as mt
 from allocator.pages.fallback import alloc_blocks
-from allocator.pages.lru import Use
 from allocator.pages.reclaimer import Reclaimer
-from allocator.pages.runs import Runs, join_runs
+from allocator.pages.rmqueue import own_blocks
+from allocator.pages.runs import Runs, by_place, join_runs, joined
+from allocator.pages.uses import Use
 from allocator.pages.zone import Zone
 
 _NORMAL, _MOVABLE_ZONE = 2, 3
@@ -101,7 +102,7 @@ def shatter(reclaimer: Reclaimer, pages: int, *, node: int, order: int) -> int:
     memory, left, step = reclaimer.nodes[node], 0, 2 << order
     for number, zone in enumerate(reclaimer.allocator.own_zones[node]):
         wanted = zone.mark("high") + (0 if number else pages)
-        runs = _joined(zone.alloc_run(zone.free, mt.MOVABLE))
+        runs = joined(zone.alloc_run(zone.free, mt.MOVABLE))
         for start, count in _pairs(runs):
             first = -(-start // step) * step
             blocks = max(0, min(-(-wanted >> order), (start + count - first) // step))
@@ -135,12 +136,12 @@ def _take(reclaimer: Reclaimer, pages: int, node: int, highest: int, kind: int, 
         if want <= 0:
             continue
         memory = reclaimer.nodes[zone.node]
-        for start, count in _pairs(_runs(zone, want, kind, use)):
-            got += count
-            if use is Use.ANON:
-                memory.uses[zone.index].set(start, count, use)
-            else:
-                memory.lru.add(start, count, use)
+        runs = joined(_runs(zone, want, kind, use))
+        got += int(runs[1].sum())
+        if use is Use.ANON:
+            memory.uses[zone.index].set_runs(runs, use)
+        else:
+            memory.lru.add_runs(runs, use)
     return got
 
 
@@ -148,9 +149,9 @@ def _runs(zone: Zone, pages: int, kind: int, use: Use) -> Runs:
     """Take runs of pages; large folios come as whole pageblocks as long as there are any."""
     order = zone.buddy.pageblock_order
     if use is Use.CACHE and zone.policy.large_folios and pages >> order:
-        starts, blocks = alloc_blocks(zone.buddy, pages >> order, order, kind)
-        if len(starts):
-            return starts, blocks << order
+        folios = _large_folios(zone, pages >> order, kind)
+        if len(folios[0]):
+            return folios
     parts: list[Runs] = []
     if kind != mt.MOVABLE:
         own = sum(row[kind].live << have for have, row in enumerate(zone.buddy.lists))
@@ -160,6 +161,21 @@ def _runs(zone: Zone, pages: int, kind: int, use: Use) -> Runs:
         pages -= int(parts[-1][1].sum())
     parts.append(zone.alloc_run(pages, kind))
     return join_runs(parts)
+
+
+def _large_folios(zone: Zone, count: int, kind: int) -> Runs:
+    """Take whole pageblocks; the most of them, from the largest blocks, at once."""
+    buddy, order = zone.buddy, zone.buddy.pageblock_order
+    own = min(count, own_blocks(zone, order, kind))
+    parts = [buddy.take_runs(own, order, kind)]
+    count -= own
+    if kind != mt.MOVABLE and count:
+        starts, lengths = _steal_tops(zone, count << order, kind)
+        parts.append((starts, lengths >> order))
+        count -= int(parts[-1][1].sum())
+    parts.append(alloc_blocks(buddy, count, order, kind))
+    starts, blocks = join_runs(parts)
+    return starts, blocks << order
 
 
 def _steal_tops(zone: Zone, pages: int, kind: int) -> Runs:
@@ -175,25 +191,16 @@ def _steal_tops(zone: Zone, pages: int, kind: int) -> Runs:
     if not count or buddy.lists[top][nearer].live:
         return join_runs([])
     starts, blocks = buddy.take_level(top, count, top, mt.MOVABLE)
-    runs = _joined((starts, blocks << top))
-    for start, length in zip(*runs, strict=True):
-        first = (int(start) - buddy.base) >> buddy.pageblock_order
-        buddy.block_type[first : first + (int(length) >> buddy.pageblock_order)] = kind
+    runs = joined((starts, blocks << top))
+    for start, length in by_place(runs):
+        block = (start - buddy.base) >> buddy.pageblock_order
+        buddy.block_type[block : block + (length >> buddy.pageblock_order)] = kind
     return runs
-
-
-def _joined(runs: Runs) -> Runs:
-    """Return runs with those joined that follow each other in memory."""
-    starts, lengths = runs
-    if not len(starts):
-        return runs
-    first = np.flatnonzero(np.concatenate([[True], starts[1:] != starts[:-1] + lengths[:-1]]))
-    return starts[first], np.add.reduceat(lengths, first)
 
 
 def _pairs(runs: Runs) -> list[tuple[int, int]]:
     """Return runs, joined where they follow each other, as (first page, pages)."""
-    starts, lengths = _joined(runs)
+    starts, lengths = joined(runs)
     return list(zip(starts.tolist(), lengths.tolist(), strict=True))
 
 

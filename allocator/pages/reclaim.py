@@ -10,11 +10,12 @@ import numpy as np
 
 from allocator.pages.compaction import Compactor
 from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Kswapd, Pace, together
-from allocator.pages.lru import Lru, PageUse
+from allocator.pages.lru import Lru
 from allocator.pages.pcp import COSTLY_ORDER
 from allocator.pages.policy import PagePolicy
 from allocator.pages.reclaimed import Held
 from allocator.pages.suitable import Suit, gap, suitable, target
+from allocator.pages.uses import PageUse
 from allocator.pages.zone import Zone
 
 GENERATION_BATCH = 64

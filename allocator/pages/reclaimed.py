@@ -3,7 +3,7 @@
 from collections import deque
 
 from allocator.pages import migratetype as mt
-from allocator.pages.lru import Run
+from allocator.pages.runs import Run
 from allocator.pages.zone import Zone
 
 _EVEN = 64  # pages: runs are cut at multiples of this
@@ -72,17 +72,17 @@ class Held:
             self.pages -= gone
 
     def free_now(self, start: int, pages: int) -> None:
-        """Put a run of pages on the buddy lists, as its largest blocks below pageblock size."""
+        """Put a run of pages on the buddy lists, as its largest blocks of one type."""
         buddy = self._zone.buddy
         if pages >> (buddy.max_order + 6):
             self._free_far(start, pages)
             return
-        size = 1 << buddy.pageblock_order
+        size, largest = 1 << buddy.pageblock_order, 1 << buddy.max_order
         while pages:
-            block = start & -start or size
-            if block > size:
-                block = size
+            block = min(start & -start or largest, largest)
             while block > pages:
+                block >>= 1
+            while block > size and not buddy.alike(start, block):
                 block >>= 1
             buddy.free(start, block.bit_length() - 1, buddy.type_of(start))
             start += block

@@ -10,11 +10,11 @@ from allocator import gfp as gfp_bits
 from allocator.pages import migratetype as mt
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.kswapd import CLUSTER, DEF_PRIORITY, Pace
-from allocator.pages.lru import Use
 from allocator.pages.pcp import COSTLY_ORDER
 from allocator.pages.reclaim import Node
 from allocator.pages.reclaim_protocol import CompactResult, NoReclaim, Priority
 from allocator.pages.suitable import Suit, block_is_there, ready, suitable
+from allocator.pages.uses import Use
 from allocator.pages.walk import Request
 from allocator.pages.zone import Zone
 

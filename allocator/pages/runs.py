@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Pfns = NDArray[np.int64]
 """Page frame numbers."""
+Run = tuple[int, int]
+"""First page frame number, and number of pages."""
 Runs = tuple[NDArray[np.int64], NDArray[np.int64]]
 """(run,) first page and (run,) length of each run."""
 
@@ -18,6 +20,22 @@ def join_runs(parts: Sequence[Runs]) -> Runs:
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([one[0] for one in parts]), np.concatenate([one[1] for one in parts])
+
+
+def joined(runs: Runs) -> Runs:
+    """Return runs with those joined that follow each other in memory."""
+    starts, lengths = runs
+    if not len(starts):
+        return runs
+    first = np.flatnonzero(np.concatenate([[True], starts[1:] != starts[:-1] + lengths[:-1]]))
+    return starts[first], np.add.reduceat(lengths, first)
+
+
+def by_place(runs: Runs) -> list[tuple[int, int]]:
+    """Return the fewest runs, (first page, pages), of the same pages, from low to high."""
+    rank = np.argsort(runs[0], kind="stable")
+    starts, lengths = joined((runs[0][rank], runs[1][rank]))
+    return list(zip(starts.tolist(), lengths.tolist(), strict=True))
 
 
 def expand(runs: Runs, order: int = 0) -> Pfns:

@@ -18,9 +18,9 @@ from allocator.kernels import kernel_named
 from allocator.pages import migratetype as mt
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.kswapd import Pace
-from allocator.pages.lru import Use
 from allocator.pages.pcp import list_number
 from allocator.pages.reclaimer import Reclaimer
+from allocator.pages.uses import Use
 from allocator.pages.zone import ZONE_NAMES, Zone
 from allocator.pages.zones import ZoneMarks
 from allocator.records.record import Record, Section

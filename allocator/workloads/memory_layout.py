@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from allocator.pages import migratetype as mt
 from allocator.pages.buddy import Buddy
-from allocator.pages.lru import Run
+from allocator.pages.runs import Run
 
 TYPES = {
     "Unmovable": mt.UNMOVABLE,

@@ -6,7 +6,8 @@ from allocator.kernels import kernel_named
 from allocator.pages import migratetype as mt
 from allocator.pages.buddy import Buddy
 from allocator.pages.compaction import Compactor, Deferral, as_runs
-from allocator.pages.lru import Lru, PageUse, Use
+from allocator.pages.lru import Lru
+from allocator.pages.uses import PageUse, Use
 
 POLICY = kernel_named("v6_1").page
 BLOCK = 512

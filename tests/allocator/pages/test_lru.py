@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from allocator.kernels import kernel_named
 from allocator.pages.buddy import Buddy
-from allocator.pages.lru import Lru, PageUse, Use
+from allocator.pages.lru import Lru
+from allocator.pages.uses import PageUse, Use
 
 PAGES = 4096
 POLICY = kernel_named("v6_1").page

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from allocator.pages import migratetype as mt
-from allocator.pages.lru import Use
 from allocator.pages.pagecache import read_file, shatter
 from allocator.pages.reclaimed import Held
 from allocator.pages.suitable import Suit, suitable
+from allocator.pages.uses import Use
 from tests.allocator.pages.machine_of_tests import machine
 
 GIB_PAGES = 1 << 18
