@@ -224,7 +224,7 @@ def _put(state: State, window: Window, who: Ints) -> None:
         empty = (state.pool.word[slab] & FREE) == state.pool.objects[slab]
         put = ListEvents(slab, back, np.zeros_like(back), asks(len(back), DRAIN, empty))
         events = events.joined(put)
-    apply_events(state, events, window.place % state.nr_cpus)
+    apply_events(state, events, window.place)
     _run_locally(state, window, who)
 
 

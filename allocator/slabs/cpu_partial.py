@@ -1,8 +1,8 @@
 """Per-CPU partial lists: pushes and drains, put_cpu_partial() (mm/slub.c; slub.md 5.2).
 
-A list is drained when a further slab finds it too long. All pushes of a call are told apart by
-CPU; a slab's *epoch* is the number of drains that its CPU did before it was pushed, and the slabs
-of an epoch leave together at the first push of the next.
+A list is drained when a further slab finds it too long. All pushes of a call are sorted by CPU and
+time, so that each list is what it held before, followed by a stretch of pushes; a drain takes what
+lies between it and the drain before.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.ranks import group_lengths, group_starts, ragged, ranks_from, stable_order
+from allocator.slabs.ranks import group_lengths, group_starts, ragged, sorted_by
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.int32]
 
 
 @dataclass(slots=True, eq=False)
@@ -50,16 +51,18 @@ class _Pushes:
     held: Ints
     """Slabs on each CPU's list before."""
 
-    def of(self, chosen: NDArray[np.bool_]) -> "_Pushes":
-        """Return the pushes of some of the CPUs."""
-        which = chosen.repeat(self.counts).nonzero()[0]
-        counts = self.counts[chosen]
-        starts = counts.cumsum() - counts
-        place, slab, time = self.place[which], self.slab[which], self.time[which]
-        return _Pushes(place, slab, time, starts, counts, self.cpus[chosen], self.held[chosen])
+
+@dataclass(slots=True, eq=False)
+class _Drains:
+    """Drains of a call, sorted by CPU and time."""
+
+    owner: Ints
+    """CPU, index into `_Pushes.cpus`."""
+    closing: Ints
+    """Push that finds the list too long, and begins it anew."""
 
 
-def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Ints) -> Drained:
+def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Words | None) -> Drained:
     """Push slabs on their CPUs' partial lists; too long ones are drained first.
 
     Parameters
@@ -67,122 +70,92 @@ def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Ints) -> Dr
     state
         The batch.
     place
-        (n,) CPU (row * cpus + cpu) that pushes.
+        (n,) CPU (row * cpus + cpu) of each free.
     slab
-        (n,) slab.
+        (n,) slab of each free.
     time
-        (n,) ascending: order of the pushes.
+        (push,) ascending: the frees that push their slab.
     objects
-        (n,) free objects of the slab at its push.
+        (n,) free objects of the slab at its push; None: 1.
     """
-    if not len(place):
-        return Drained(place, place, place)
-    order = stable_order(place, len(state.row_of))
-    place = place[order]
-    starts = group_starts(place)
-    counts, cpus = group_lengths(starts, len(place)), place[starts]
-    pushes = _Pushes(place, slab[order], time[order], starts, counts, cpus, state.cpu.nr[cpus])
+    if not len(time):
+        return Drained(time, time, time)
+    by, time = sorted_by(place[time], time, len(state.row_of))
+    starts = group_starts(by)
+    counts, cpus = group_lengths(starts, len(by)), by[starts]
+    pushes = _Pushes(by, slab[time], time, starts, counts, cpus, state.cpu.nr[cpus])
+    state.statistics.add(Stat.CPU_PARTIAL_FREE, state.row_of[cpus], counts)
     if state.policy.cpu_partial_counts == "objects":
-        return _settle(state, pushes, _epochs_by_objects(state, pushes, objects[order]))
-    limit = np.maximum(state.rows.cpu_partial_slabs, 1)[state.row_of[cpus]]
-    overflowing = pushes.held + counts > np.maximum(pushes.held, limit)
-    if not overflowing.any():
-        _stack(state, pushes)
-        return Drained(place[:0], place[:0], place[:0])
-    _stack(state, pushes.of(~overflowing))
-    pushes, limit = pushes.of(overflowing), limit[overflowing]
-    return _settle(state, pushes, _epochs_by_slabs(pushes, limit))
+        free = np.ones_like(time) if objects is None else objects[time].astype(np.int64)
+        drains = _drains_by_objects(state, pushes, free)
+    else:
+        drains = _drains_by_slabs(state, pushes)
+    drained = _drain(state, pushes, drains)
+    _stack(state, pushes, drains)
+    return drained
 
 
-def _stack(state: State, pushes: _Pushes) -> None:
-    """Push slabs on lists that are not drained."""
-    cpu, held = state.cpu, pushes.held
-    height = ranks_from(pushes.starts, len(pushes.place)) + held.repeat(pushes.counts)
-    cpu.widen(int(height.max(initial=0)) + 1)
-    cpu.partial[pushes.place * cpu.width + height] = pushes.slab
-    cpu.nr[pushes.cpus] = held + pushes.counts
-
-
-def _epochs_by_slabs(pushes: _Pushes, limit: Ints) -> Ints:
+def _drains_by_slabs(state: State, pushes: _Pushes) -> _Drains:
     """From 5.16: drained when head.slabs >= cpu_partial_slabs."""
-    first = np.maximum(pushes.held, limit)  # slabs that the first drain takes
-    height = ranks_from(pushes.starts, len(pushes.place))
-    beyond = height + (pushes.held - first).repeat(pushes.counts)
-    later = (beyond >= 0).nonzero()[0]
-    epoch = np.zeros_like(beyond)
-    epoch[later] = beyond[later] // limit.repeat(pushes.counts)[later] + 1
-    return epoch
+    limit = np.maximum(state.rows.cpu_partial_slabs, 1)[state.row_of[pushes.cpus]]
+    most = np.maximum(pushes.held, limit)  # slabs that the first drain takes
+    beyond = pushes.held + pushes.counts - most
+    over = (beyond > 0).nonzero()[0]
+    limit = limit[over]
+    number = (beyond[over] - 1) // limit + 1
+    nth = ragged(np.zeros_like(number), number)
+    first = pushes.starts[over] + most[over] - pushes.held[over]
+    return _Drains(over.repeat(number), first.repeat(number) + nth * limit.repeat(number))
 
 
-def _epochs_by_objects(state: State, pushes: _Pushes, objects: Ints) -> Ints:
+def _drains_by_objects(state: State, pushes: _Pushes, objects: Ints) -> _Drains:
     """Until 5.15: drained when head.pobjects > cpu_partial; the loop is over pushes of a CPU."""
     cpu, pool = state.cpu, state.pool
     limit = state.rows.cpu_partial[state.row_of[pushes.cpus]]
     top = cpu.partial[pushes.cpus * cpu.width + np.maximum(pushes.held, 1) - 1]
     stored = np.where(pushes.held > 0, pool.pobjects[top], 0).astype(np.int64)
     empty = pushes.held == 0
-    drains = np.zeros(len(limit), dtype=np.int64)
-    epoch = np.zeros(len(objects), dtype=np.int64)
+    drains = np.zeros(len(objects), dtype=bool)
     for depth in range(int(pushes.counts.max())):
         who = (pushes.counts > depth).nonzero()[0]
         at = pushes.starts[who] + depth
         full = ~empty[who] & (stored[who] > limit[who])
-        drains[who] += full
+        drains[at] = full
         stored[who] = np.where(full, 0, stored[who]) + objects[at]
         empty[who] = False
         pool.pobjects[pushes.slab[at]] = stored[who]
-        epoch[at] = drains[who]
-    return epoch
+    closing = drains.nonzero()[0]
+    return _Drains(pushes.starts.searchsorted(closing, side="right") - 1, closing)
 
 
-def _settle(state: State, pushes: _Pushes, epoch: Ints) -> Drained:
-    """Write the lists as they are in the end; return what was drained on the way."""
-    cpu, size = state.cpu, len(epoch)
-    last = pushes.starts + pushes.counts - 1
-    new = np.ones(size, dtype=bool)
-    new[1:] = (pushes.place[1:] != pushes.place[:-1]) | (epoch[1:] != epoch[:-1])
-    opening = new.nonzero()[0]  # first push of each epoch of each CPU
-    length = group_lengths(opening, size)
-    below = np.where(epoch == 0, pushes.held.repeat(pushes.counts), 0)
-    height = ranks_from(opening, size) + below
-    drained = Drained(height[:0], height[:0], height[:0])
-    overflowing = (epoch[last] > 0).nonzero()[0]
-    final = np.ones(size, dtype=bool)
-    if len(overflowing):
-        final = epoch == epoch[last].repeat(pushes.counts)
-        closing = (opening + length).repeat(length)
-        out = (~final).nonzero()[0]
-        total = length.repeat(length)[out] + below[out]
-        drained = Drained(pushes.slab[out], pushes.time[closing[out]], total - 1 - height[out])
-        first = pushes.starts[overflowing]
-        pushed_before = np.where(epoch[first] == 0, closing[first] - first, 0)
-        drained = _held_before(state, pushes, overflowing, pushed_before).joined(drained)
-        rows = state.row_of[pushes.cpus[overflowing]]
-        state.statistics.add(Stat.CPU_PARTIAL_DRAIN, rows, epoch[last[overflowing]])
-    cpu.widen(int(height.max()) + 1)
-    kept = final.nonzero()[0]
-    cpu.partial[pushes.place[kept] * cpu.width + height[kept]] = pushes.slab[kept]
-    cpu.nr[pushes.cpus] = height[last] + 1
-    return drained
+def _drain(state: State, pushes: _Pushes, drains: _Drains) -> Drained:
+    """Return what the drains take; the lists stay as they are."""
+    owner, closing = drains.owner, drains.closing
+    if not len(owner):
+        return Drained(owner, owner, owner)
+    state.statistics.add(Stat.CPU_PARTIAL_DRAIN, state.row_of[pushes.cpus[owner]])
+    first = group_starts(owner)
+    since = np.empty_like(closing)
+    since[1:] = closing[:-1]
+    since[first] = pushes.starts[owner[first]]
+    length = closing - since
+    pushed, time = ragged(since, length), pushes.time[closing]
+    newer = Drained(pushes.slab[pushed], time.repeat(length), (closing - 1).repeat(length) - pushed)
+    held, bottom = pushes.held[owner[first]], pushes.cpus[owner[first]] * state.cpu.width
+    below = ragged(bottom, held)
+    top = bottom + held + length[first] - 1
+    older = Drained(state.cpu.partial[below], time[first].repeat(held), top.repeat(held) - below)
+    return newer.joined(older)
 
 
-def _held_before(state: State, pushes: _Pushes, overflowing: Ints, pushed_before: Ints) -> Drained:
-    """Return the slabs that were on overflowing lists before the call; the first drain takes them.
-
-    Parameters
-    ----------
-    state
-        The batch.
-    pushes
-        All pushes.
-    overflowing
-        CPUs (index into `pushes.cpus`) with a drain.
-    pushed_before
-        Slabs that each of them pushes before its first drain.
-    """
-    held = pushes.held[overflowing]
-    slots = ragged(pushes.cpus[overflowing] * state.cpu.width, held)
-    time = pushes.time[pushes.starts[overflowing] + pushed_before]
-    turn = ragged(pushed_before, held)
-    above = (pushed_before * 2 + held - 1).repeat(held)
-    return Drained(state.cpu.partial[slots], time.repeat(held), above - turn)
+def _stack(state: State, pushes: _Pushes, drains: _Drains) -> None:
+    """Write the lists as they are in the end."""
+    cpu, size = state.cpu, len(pushes.place)
+    bottom = pushes.starts - pushes.held  # push that is, or would be, at the bottom
+    bottom[drains.owner] = drains.closing
+    height = pushes.starts + pushes.counts - bottom
+    cpu.widen(int(height.max()))
+    at = np.arange(size) - bottom.repeat(pushes.counts)
+    kept = (at >= 0).nonzero()[0]
+    cpu.partial[(pushes.place * cpu.width + at)[kept]] = pushes.slab[kept]
+    cpu.nr[pushes.cpus] = height

@@ -25,7 +25,7 @@ def flush(state: State, places: Ints) -> None:
     """
     turn = np.arange(len(places))
     events = _deactivate(state, places, turn).joined(_unfreeze(state, places, turn))
-    apply_events(state, events, np.repeat(places % state.nr_cpus, 2))
+    apply_events(state, events, np.repeat(places, 2))
 
 
 def _deactivate(state: State, places: Ints, turn: Ints) -> ListEvents:

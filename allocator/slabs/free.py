@@ -17,15 +17,13 @@ from allocator.slabs.cpu_partial import Drained, push
 from allocator.slabs.keep_empty import ADD, REMOVE_EMPTY
 from allocator.slabs.node import DRAIN, ListEvents, apply_events, asks
 from allocator.slabs.pool import CPU, FREE, LISTED, LOST, PARTIAL
-from allocator.slabs.ranks import rank_among_equals
+from allocator.slabs.ranks import group_lengths, group_starts, stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Window
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.int32]
-
-_LOW = (1 << 32) - 1  # two counts of a run are summed as one number
 
 
 @dataclass(slots=True, eq=False)
@@ -42,8 +40,12 @@ class Frees:
     """The objects of an entry are one detached freelist, not freed one by one."""
     before: Words
     """Word of the slab before this free."""
-    again: Ints
-    """Entries whose slab has several entries in this call, ascending."""
+    full: Ints
+    """Entries that find their slab full, ascending."""
+    on_cpu: Ints
+    """Entries that find their slab some CPU's cpu slab, ascending."""
+    listed: Ints
+    """Entries that find their slab listed or lost, ascending."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +53,7 @@ class Late:
     """Objects that come back to slabs which a drain of the same call has put on a node list."""
 
     entry: Ints
-    """Entries with such objects."""
+    """Entries with such objects; those of a slab ascend."""
     amount: Ints
     """Objects of each that come after the drain."""
 
@@ -79,21 +81,19 @@ def free(
     """
     if not len(place):
         return
-    counts = count.astype(np.int32, copy=False)
-    before, again = _change_words(state, slab, counts)
-    frees = Frees(place, slab, counts, at_once, before, again)
+    frees = _change_words(state, place, slab, count.astype(np.int32, copy=False), at_once)
     own = _fast_path(state, frees)
-    full = (before == 0).nonzero()[0]
-    late = NOTHING
+    late, pushed = NOTHING, state.statistics.stats[Stat.CPU_PARTIAL_FREE].copy()
     if not state.has_cpu_partial:
-        events = _list_full_slabs(state, frees, full)
+        events = _list_full_slabs(state, frees)
     else:
-        drained = _push_full_slabs(state, frees, full)
+        drained = _push_full_slabs(state, frees)
         late = _frees_after_drain(state, frees, drained)
         events = _put_drained(state, frees, drained, late)
-    _count_slow(state, frees, own, late)
+    pushed = state.statistics.stats[Stat.CPU_PARTIAL_FREE] - pushed
+    _count_slow(state, frees, own, late, pushed)
     events = events.joined(_emptied(state, frees, late))
-    apply_events(state, events, place % state.nr_cpus)
+    apply_events(state, events, place)
 
 
 def give_back_bulk(state: State, window: Window, who: Ints) -> None:
@@ -105,49 +105,41 @@ def give_back_bulk(state: State, window: Window, who: Ints) -> None:
         free(state, window.place[lists.request], lists.slab, lists.count, at_once=True)
 
 
-def _change_words(state: State, slab: Ints, count: Words) -> tuple[Words, Ints]:
-    """Add the objects to the slabs' freelists; slabs found full get the place they are put in.
-
-    Returns
-    -------
-    tuple
-        (n,) word of the slab before each entry; entries whose slab occurs more than once.
-    """
+def _change_words(state: State, place: Ints, slab: Ints, count: Words, at_once: bool) -> Frees:
+    """Add the objects to the slabs' freelists; slabs found full get the place they are put in."""
     word = state.pool.word
-    new_place = np.int32(PARTIAL if state.has_cpu_partial else 0)
-    index = np.arange(len(slab))
-    tag = state.tag(len(word))
-    tag[slab] = index  # the last entry of each slab
-    last = tag[slab]
+    new_place = PARTIAL if state.has_cpu_partial else 0
     before = word[slab]
-    added = before + count
-    added += (before == 0) * new_place
-    word[slab] = added
-    earlier = (last != index).nonzero()[0]
-    if not len(earlier):
-        return before, earlier
-    repeated = np.zeros(len(slab), dtype=bool)
-    repeated[earlier] = True
-    repeated[last[earlier]] = True
-    again = repeated.nonzero()[0]
-    slabs = slab[again]
-    word[slabs] = before[again]
-    turn = rank_among_equals(slabs, len(word))
-    for number in range(int(turn.max()) + 1):
-        now = again[turn == number]
-        slabs = slab[now]
-        before[now] = words = word[slabs]
-        words = words + count[now]
-        if number == 0:
-            words += (before[now] == 0) * new_place
-        word[slabs] = words
-    return before, again
+    np.add.at(word, slab, count)
+    after = word[slab]
+    again = (after - before != count).nonzero()[0]  # several entries have these slabs
+    if len(again):
+        before[again] = _words_between(slab[again], before[again], count[again], new_place)
+    full = (before == 0).nonzero()[0]
+    if new_place:
+        word[slab[full]] = after[full] + np.int32(new_place)
+    on_cpu = ((before & CPU) != 0).nonzero()[0]
+    listed = (before >= LISTED).nonzero()[0]
+    return Frees(place, slab, count, at_once, before, full, on_cpu, listed)
+
+
+def _words_between(slab: Ints, word: Words, count: Words, new_place: int) -> Words:
+    """Return the words before each of several frees of a slab, given those before the first."""
+    order = stable_order(slab, int(slab.max()) + 1)
+    starts = group_starts(slab[order])
+    added = count[order]
+    earlier = added.cumsum(dtype=np.int32) - added
+    earlier -= earlier[starts].repeat(group_lengths(starts, len(slab)))
+    then = np.empty_like(word)
+    then[order] = earlier
+    then += ((word == 0) & (then > 0)) * np.int32(new_place)
+    then += word
+    return then
 
 
 def _fast_path(state: State, frees: Frees) -> Ints:
     """Give objects of a CPU's own cpu slab to its freelist instead; return those entries."""
-    cpu = state.cpu
-    on_cpu = (frees.before & CPU).nonzero()[0]
+    cpu, on_cpu = state.cpu, frees.on_cpu
     own: Ints = on_cpu[cpu.slab[frees.place[on_cpu]] == frees.slab[on_cpu]]
     if len(own):
         count, place = frees.count[own], frees.place[own]
@@ -160,45 +152,39 @@ def _fast_path(state: State, frees: Frees) -> Ints:
     return own
 
 
-def _list_full_slabs(state: State, frees: Frees, full: Ints) -> ListEvents:
+def _list_full_slabs(state: State, frees: Frees) -> ListEvents:
     """CPU_PARTIAL=n: the first free to a full slab puts it on its node's list."""
+    full = frees.full
     slab = frees.slab[full]
     first = frees.count[full] if frees.at_once else np.ones(len(full), dtype=np.int32)
     ask = asks(len(full), ADD, first == state.pool.objects[slab])
     return ListEvents(slab, full, np.zeros_like(full), ask)
 
 
-def _push_full_slabs(state: State, frees: Frees, full: Ints) -> Drained:
+def _push_full_slabs(state: State, frees: Frees) -> Drained:
     """CPU_PARTIAL=y: the first free to a full slab puts it on the freeing CPU's partial list."""
-    place, slab = frees.place[full], frees.slab[full]
-    row = state.row_of[place]
-    state.statistics.add(Stat.CPU_PARTIAL_FREE, row)
-    objects = frees.count[full].astype(np.int64) if frees.at_once else np.ones_like(full)
+    full, objects = frees.full, frees.count if frees.at_once else None
     if not state.policy.cpu_partial_zero_drains:
-        return push(state, place, slab, full, objects)
-    alone = state.rows.cpu_partial[row] == 0  # goes on to the node's list at once
-    drained = Drained(slab[alone], full[alone], np.zeros(int(alone.sum()), dtype=np.int64))
-    kept = ~alone
-    return drained.joined(push(state, place[kept], slab[kept], full[kept], objects[kept]))
+        return push(state, frees.place, frees.slab, full, objects)
+    row = state.row_of[frees.place[full]]
+    zero = state.rows.cpu_partial[row] == 0  # goes on to the node's list at once
+    alone = full[zero]
+    state.statistics.add(Stat.CPU_PARTIAL_FREE, row[zero])
+    drained = Drained(frees.slab[alone], alone, np.zeros_like(alone))
+    return drained.joined(push(state, frees.place, frees.slab, full[~zero], objects))
 
 
 def _frees_after_drain(state: State, frees: Frees, drained: Drained) -> Late:
     """Find the objects that come back to slabs after they were drained in this call."""
     if not len(drained.slab):
         return NOTHING
-    size = len(state.pool.word)
     slab, time = drained.slab, drained.time
-    last = np.minimum(state.tag(size)[slab], len(frees.slab) - 1)
-    last = last[((frees.slab[last] == slab) & (last > time)).nonzero()[0]]
-    late = np.zeros(len(frees.slab), dtype=bool)
-    late[last] = True
-    if len(frees.again):
-        after = state.scratch(size)
-        after[slab] = time + 1
-        since = after[frees.slab[frees.again]]
-        late[frees.again[((since > 0) & (frees.again >= since)).nonzero()[0]]] = True
-        after[slab] = 0
-    entry = late.nonzero()[0]
+    entry = ((frees.before & PARTIAL) != 0).nonzero()[0]
+    after = state.scratch(len(state.pool.word))
+    after[slab] = time + 1
+    since = after[frees.slab[entry]]
+    after[slab] = 0
+    entry = entry[((since > 0) & (entry >= since)).nonzero()[0]]
     amount = frees.count[entry].astype(np.int64)
     if state.policy.cpu_partial_zero_drains and not frees.at_once:
         own = time[(frees.slab[time] == slab) & (frees.count[time] > 1)]  # the rest of its run
@@ -219,14 +205,15 @@ def _put_drained(state: State, frees: Frees, drained: Drained, late: Late) -> Li
     free_now, objects = pool.word[slab] & FREE, pool.objects[slab]
     if not len(late.entry):
         return ListEvents(slab, time, drained.turn, asks(len(slab), DRAIN, free_now == objects))
-    after = state.scratch(len(pool.word))
-    np.add.at(after, frees.slab[late.entry], late.amount)
-    later = after[slab]
-    after[slab] = 0
+    scratch, freed = state.scratch(len(pool.word)), frees.slab[late.entry]
+    np.add.at(scratch, freed, late.amount)
+    later = scratch[slab]
     ask = asks(len(slab), DRAIN, free_now - later == objects)
     events = ListEvents(slab, time, drained.turn, ask)
     emptied = slab[((later > 0) & (free_now == objects)).nonzero()[0]]
-    last = state.tag(len(pool.word))[emptied]
+    scratch[freed] = late.entry
+    last = scratch[emptied]
+    scratch[freed] = 0
     return events.joined(_removals(emptied, last))
 
 
@@ -235,32 +222,48 @@ def _removals(slab: Ints, entry: Ints) -> ListEvents:
     return ListEvents(slab, entry, np.ones_like(entry), asks(len(slab), REMOVE_EMPTY))
 
 
-def _count_slow(state: State, frees: Frees, own: Ints, late: Late) -> None:
+def _count_slow(state: State, frees: Frees, own: Ints, late: Late, pushed: Ints) -> None:
     """Count slow frees, the updates they make, and those that find their slab frozen.
 
     Until 6.7 the objects after the first of a run that finds a full slab meet it frozen.
+
+    Parameters
+    ----------
+    state
+        The batch.
+    frees
+        All frees of the call.
+    own
+        Entries that took the fast path.
+    late
+        Objects that come back to slabs drained in this call.
+    pushed
+        (row,) slabs that went to cpu partial lists.
     """
-    statistics, policy = state.statistics, state.policy
-    before, slab = frees.before, frees.slab
+    statistics, policy, slab = state.statistics, state.policy, frees.slab
     times = np.ones(len(slab), dtype=np.int64) if frees.at_once else frees.count.astype(np.int64)
     times[own] = 0
-    taken = policy.freezing == "taken" and state.has_cpu_partial
-    frozen = ((before & (CPU | PARTIAL if taken else CPU)) != 0) * times
-    if taken:
-        frozen += (before == 0) * (times - 1)
-        frozen[late.entry] -= np.minimum(late.amount, 1) if frees.at_once else late.amount
-    frozen <<= 32
-    frozen += times
-    both = np.zeros(len(statistics.slab_updates), dtype=np.int64)
-    np.add.at(both, state.pool.home[slab], frozen)
-    updates = both & _LOW
+    updates = np.zeros_like(statistics.slab_updates)
+    np.add.at(updates, state.pool.home[slab], times)
     statistics.slab_updates += updates
-    statistics.stats[Stat.FREE_FROZEN] += (both >> 32).reshape(-1, state.nr_nodes).sum(axis=1)
+    slow = updates.reshape(-1, state.nr_nodes).sum(axis=1)
     if policy.generation == "cpu_slabs":  # 7.x counts what users free, not what sheaves flush
-        statistics.stats[Stat.FREE_SLOWPATH] += updates.reshape(-1, state.nr_nodes).sum(axis=1)
+        statistics.stats[Stat.FREE_SLOWPATH] += slow
+    if policy.freezing == "taken" and state.has_cpu_partial:
+        statistics.stats[Stat.FREE_FROZEN] += slow - pushed
+        amount = np.minimum(late.amount, 1) if frees.at_once else late.amount
+        thawed, amount = _joined((frees.listed, times[frees.listed]), (late.entry, amount))
+        statistics.add(Stat.FREE_FROZEN, state.row_of[frees.place[thawed]], -amount)
+    else:
+        frozen = frees.on_cpu
+        statistics.add(Stat.FREE_FROZEN, state.row_of[frees.place[frozen]], times[frozen])
     if state.events.record:
-        slow = times.nonzero()[0]
-        state.note_updates(slow, slab[slow], frees.place[slow], times[slow])
+        some = times.nonzero()[0]
+        state.note_updates(some, slab[some], frees.place[some], times[some])
+
+
+def _joined(*pairs: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    return np.concatenate([one for one, _ in pairs]), np.concatenate([two for _, two in pairs])
 
 
 def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
@@ -269,15 +272,9 @@ def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
     A slab on a cpu partial list that becomes empty costs a list_lock from 6.8 on, as it is not
     frozen; so does a lost one. Nothing more happens to them.
     """
-    pool, before, delayed = state.pool, frees.before, state.policy.freezing == "delayed"
-    maybe = (before & (LISTED | LOST | (PARTIAL if delayed else 0))) != 0
-    if delayed or not state.has_cpu_partial:
-        if not state.has_cpu_partial:  # listed by an earlier free of this call
-            maybe |= (before > 0) & (before <= FREE)
-        if not frees.at_once:  # put in its place by the first object of this run
-            maybe |= (before == 0) & (frees.count > 1)
-    maybe[late.entry] = False
-    entry = maybe.nonzero()[0]
+    pool, before, entry = state.pool, frees.before, frees.listed
+    if state.policy.freezing == "delayed" or not state.has_cpu_partial:
+        entry = _may_lock(state, frees, late)
     slab, word = frees.slab[entry], before[entry]
     emptied = ((word & FREE) + frees.count[entry] == pool.objects[slab]).nonzero()[0]
     entry, slab, word = entry[emptied], slab[emptied], word[emptied] & (LISTED | LOST)
@@ -286,3 +283,16 @@ def _emptied(state: State, frees: Frees, late: Late) -> ListEvents:
     state.lock_only(entry[unlisted], slab[unlisted])
     listed = listed.nonzero()[0]
     return _removals(slab[listed], entry[listed])
+
+
+def _may_lock(state: State, frees: Frees, late: Late) -> Ints:
+    """Return entries that need list_lock if they empty their slab, where nothing is frozen."""
+    before, delayed = frees.before, state.policy.freezing == "delayed"
+    maybe = (before & (LISTED | LOST | (PARTIAL if delayed else 0))) != 0
+    if not state.has_cpu_partial:  # listed by an earlier free of this call
+        maybe |= (before > 0) & (before <= FREE)
+    if not frees.at_once:  # put in its place by the first object of this run
+        maybe |= (before == 0) & (frees.count > 1)
+    maybe[late.entry] = False
+    which: Ints = maybe.nonzero()[0]
+    return which

@@ -42,23 +42,21 @@ def decide(ask: Asks, starts: Ints, nr_partial: Ints, threshold: Ints) -> NDArra
         (event,) whether it changes the list: the slab is added, or removed.
     """
     happens = np.ones(len(ask), dtype=bool)
-    asking = (ask & EMPTY).nonzero()[0]
+    asking = (ask & EMPTY).view(np.bool_).nonzero()[0]
     if not len(asking):
         return happens
-    owner = starts.searchsorted(asking, side="right") - 1
     wants_long = (ask[asking] & _KIND) == REMOVE_EMPTY
-    limit, start = threshold[owner], starts[owner]
-    length = nr_partial[owner]
-    happens[asking] = decided = (length >= limit) == wants_long
-    removal = asking[wants_long]
+    owner = starts.searchsorted(asking, side="right") - 1
+    first = asking.searchsorted(starts)[owner]  # among those that ask
+    room = threshold[owner] - nr_partial[owner]
+    room -= asking - starts[owner] - (np.arange(len(asking)) - first)  # added without asking
+    decided = (room <= 0) == wants_long
+    sign = np.where(wants_long, -1, 1)
+    grown = np.zeros(len(asking) + 1, dtype=np.int64)
     while True:
-        before = np.empty(len(ask) + 1, dtype=np.int64)
-        before[0] = 0
-        change = happens.astype(np.int8)
-        change[removal] *= -1
-        change.cumsum(out=before[1:])
-        now = length + before[asking] - before[start]
-        again = (now >= limit) == wants_long
+        (decided * sign).cumsum(out=grown[1:])
+        again = (grown[:-1] - grown[first] >= room) == wants_long
         if (again == decided).all():
+            happens[asking] = decided
             return happens
-        happens[asking] = decided = again
+        decided = again

@@ -61,7 +61,7 @@ def asks(size: int, ask: int, empty: NDArray[np.bool_] | None = None) -> Asks:
     return told
 
 
-def apply_events(state: State, events: ListEvents, cpu: Ints) -> None:
+def apply_events(state: State, events: ListEvents, place: Ints) -> None:
     """Carry out events of node lists, in order of time.
 
     Parameters
@@ -70,33 +70,30 @@ def apply_events(state: State, events: ListEvents, cpu: Ints) -> None:
         The batch.
     events
         What is asked.
-    cpu
-        (request,) CPU of each request, for the pages given back.
+    place
+        (request,) CPU (row * cpus + cpu) of each request, for the pages given back.
     """
     if not len(events.slab):
         return
     lists = state.pool.home[events.slab]
-    order = _by_list_and_time(lists, events.time, events.turn)
+    order, follows = _by_list_and_time(lists, events.time, events.turn)
     lists, slab, ask = lists[order], events.slab[order], events.ask[order]
-    time, turn = events.time[order], events.turn[order]
     starts = group_starts(lists)
     which = lists[starts]
-    limit = state.keep_limit(state.row_of_list(which))
-    happens = decide(ask, starts, state.lists.nr_partial[which], limit)
-    _count_locks(state, lists, ask, time, turn, happens)
+    row = state.row_of_list(which)
+    happens = decide(ask, starts, state.lists.nr_partial[which], state.keep_limit(row))
+    _count_locks(state, events, order, lists, ask, follows, happens)
     removal = (ask & _REMOVE) != 0
-    added = happens & ~removal
-    _add(state, slab, lists, ask, added)
-    removed = (happens & removal).nonzero()[0]
-    if len(removed):
-        state.lists.remove(slab[removed])
+    added, removed = happens & ~removal, happens & removal
     gone = (happens == removal) & ((ask & EMPTY) != 0)
-    _count_outcomes(state, lists, ask, added, removed, gone)
+    _add(state, slab, lists, ask, added)
+    if removed.any():
+        state.lists.remove(slab[removed])
+    _count_outcomes(state, row, starts, ask, added, removed, gone)
     leaving = gone.nonzero()[0]
     if len(leaving):
-        leaving = leaving[np.lexsort((-turn[leaving], time[leaving]))]
-        request = time[leaving]
-        discard(state, slab[leaving], request, cpu[request])
+        leaving, request = _by_time(order[leaving], events)
+        discard(state, events.slab[leaving], request, place[request] % state.nr_cpus)
 
 
 def add_partial(state: State, slabs: Ints, request: Ints, *, head: bool) -> None:
@@ -138,43 +135,51 @@ def discard(state: State, slabs: Ints, request: Ints, cpu: Ints) -> None:
     pool.give(lane, slabs)
 
 
-def _by_list_and_time(lists: Ints, time: Ints, turn: Ints) -> Ints:
-    """Return the stable order by list, then time, then turn."""
-    low, middle = int(turn.max()).bit_length(), int(time.max()).bit_length()
+def _by_list_and_time(lists: Ints, time: Ints, turn: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the stable order by list, then time, then turn.
+
+    Also returns, (event - 1,), whether the event after each is the next turn of the same drain.
+    """
+    low, middle = (int(turn.max()) + 1).bit_length(), int(time.max()).bit_length()
     key = lists << (low + middle)
     key |= time << low
     key |= turn
-    return stable_order(key, int(lists.max() + 1) << (low + middle))
+    order = stable_order(key, int(lists.max() + 1) << (low + middle))
+    key = key[order]
+    return order, key[1:] == key[:-1] + 1
+
+
+def _by_time(which: Ints, events: ListEvents) -> tuple[Ints, Ints]:
+    """Sort events by time, those of a drain from the bottom up; return them and their times."""
+    time, turn = events.time[which], events.turn[which]
+    top = int(turn.max())
+    bits = top.bit_length()
+    order = stable_order((time << bits) + (top - turn), int(time.max() + 1) << bits)
+    return which[order], time[order]
 
 
 def _add(state: State, slab: Ints, lists: Ints, ask: Asks, added: NDArray[np.bool_]) -> None:
-    at_head = (ask & HEAD) != 0
-    heads = (added & at_head).nonzero()[0]
-    tails = added.nonzero()[0]
-    if len(heads):
-        tails = (added & ~at_head).nonzero()[0]
-        where = lists[heads]
-        starts = group_starts(where)
-        state.lists.prepend(where[starts], group_lengths(starts, len(where)), slab[heads])
-    if len(tails):
-        where = lists[tails]
-        starts = group_starts(where)
-        state.lists.append(where[starts], group_lengths(starts, len(where)), slab[tails])
+    at_head = added & ((ask & HEAD) != 0)
+    for put, chosen in ((state.lists.prepend, at_head), (state.lists.append, added & ~at_head)):
+        which = chosen.nonzero()[0]
+        if len(which):
+            where = lists[which]
+            starts = group_starts(where)
+            put(where[starts], group_lengths(starts, len(where)), slab[which])
 
 
 def _count_locks(
     state: State,
+    events: ListEvents,
+    order: Ints,
     lists: Ints,
     ask: Asks,
-    time: Ints,
-    turn: Ints,
+    follows: NDArray[np.bool_],
     happens: NDArray[np.bool_],
 ) -> None:
     """Count list_lock acquisitions and the slabs handled under them."""
-    goes_on = (lists[1:] == lists[:-1]) & (time[1:] == time[:-1])
-    goes_on &= (turn[1:] == turn[:-1] + 1) & ((ask[1:] & ask[:-1] & DRAIN) != 0)
     first = np.ones(len(lists), dtype=bool)
-    np.logical_not(goes_on, out=first[1:])
+    first[1:] = ~(follows & ((ask[1:] & ask[:-1] & DRAIN) != 0))
     taken = first.nonzero()[0]
     units = group_lengths(taken, len(lists))
     unlocked = ((ask[taken] & DEACTIVATE) != 0) & ~happens[taken]
@@ -182,33 +187,31 @@ def _count_locks(
         taken, units = taken[~unlocked], units[~unlocked]
     state.statistics.lock(lists[taken], units)
     if state.events.record:
-        when = np.lexsort((turn[taken], time[taken]))
-        taken = taken[when]
-        state.events.lock(time[taken], lists[taken], units[when])
+        time, turn = events.time[order[taken]], events.turn[order[taken]]
+        when = np.lexsort((turn, time))
+        state.events.lock(time[when], lists[taken[when]], units[when])
 
 
 def _count_outcomes(
     state: State,
-    lists: Ints,
+    row: Ints,
+    starts: Ints,
     ask: Asks,
     added: NDArray[np.bool_],
-    removed: Ints,
+    removed: NDArray[np.bool_],
     gone: NDArray[np.bool_],
 ) -> None:
-    """Count what became of the slabs."""
+    """Count what became of the slabs; `row` is that of each list."""
 
-    def count(stat: Stat, which: Ints) -> None:
-        if len(which):
-            state.statistics.add(stat, state.row_of_list(lists[which]))
+    def count(stat: Stat, chosen: NDArray[np.bool_]) -> None:
+        if chosen.any():
+            state.statistics.add(stat, row, np.add.reduceat(chosen, starts, dtype=np.int64))
 
     deactivated = (ask & DEACTIVATE) != 0
-    count(Stat.FREE_REMOVE_PARTIAL, removed)
-    count(Stat.FREE_SLAB, gone.nonzero()[0])
-    count(Stat.DEACTIVATE_EMPTY, (gone & ((ask & (DRAIN | DEACTIVATE)) != 0)).nonzero()[0])
-    if not deactivated.any():
-        count(Stat.FREE_ADD_PARTIAL, added.nonzero()[0])
-        return
     at_head = (ask & HEAD) != 0
-    count(Stat.FREE_ADD_PARTIAL, (added & ~deactivated).nonzero()[0])
-    count(Stat.DEACTIVATE_TO_HEAD, (added & deactivated & at_head).nonzero()[0])
-    count(Stat.DEACTIVATE_TO_TAIL, (added & deactivated & ~at_head).nonzero()[0])
+    count(Stat.FREE_REMOVE_PARTIAL, removed)
+    count(Stat.FREE_SLAB, gone)
+    count(Stat.DEACTIVATE_EMPTY, gone & ((ask & (DRAIN | DEACTIVATE)) != 0))
+    count(Stat.FREE_ADD_PARTIAL, added & ~deactivated)
+    count(Stat.DEACTIVATE_TO_HEAD, added & deactivated & at_head)
+    count(Stat.DEACTIVATE_TO_TAIL, added & deactivated & ~at_head)

@@ -36,6 +36,30 @@ def stable_order(keys: NDArray[np.integer], bound: int) -> Ints:
     return packed
 
 
+def sorted_by(keys: Ints, numbers: Ints, bound: int) -> tuple[Ints, Ints]:
+    """Sort pairs by key, then number.
+
+    Parameters
+    ----------
+    keys
+        (n,) integers in 0..bound-1.
+    numbers
+        (n,) ascending integers, 0 or more.
+    bound
+        One more than the largest possible key.
+    """
+    bits = int(numbers[-1]).bit_length()
+    if bound.bit_length() + bits > 63:
+        order = np.argsort(keys, kind="stable")
+        return keys[order], numbers[order]
+    packed = (keys << bits) | numbers
+    if bound.bit_length() + bits <= 32:
+        packed = packed.astype(np.uint32)
+    packed.sort()
+    sorted_keys, sorted_numbers = packed >> bits, packed & ((1 << bits) - 1)
+    return sorted_keys.astype(np.int64, copy=False), sorted_numbers.astype(np.int64, copy=False)
+
+
 def group_starts(sorted_keys: NDArray[np.integer]) -> Ints:
     """Return where each group of equal neighbours begins."""
     if not len(sorted_keys):

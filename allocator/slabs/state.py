@@ -101,7 +101,6 @@ class State:
         """(list,): objects of these slabs."""
         self.row_of: Ints = np.repeat(np.arange(self.nr_rows), self.nr_cpus)
         """(place,): row."""
-        self._tag: Ints = np.zeros(0, dtype=np.int64)
         self._scratch: Ints = np.zeros(0, dtype=np.int64)
         self.draws = draws
         self.nr_draws: Ints = np.zeros(self.nr_rows, dtype=np.int64)
@@ -140,12 +139,6 @@ class State:
         """Return the nr_partial from which on a further empty slab is discarded (slub.md 5.2)."""
         limit = self.rows.min_partial[rows]
         return limit + 1 if self.policy.keeps_empty == "above" else limit
-
-    def tag(self, size: int) -> Ints:
-        """Return (size,) numbers left by earlier calls; whoever reads one must check it."""
-        if len(self._tag) < size:
-            self._tag = np.zeros(size, dtype=np.int64)
-        return self._tag
 
     def scratch(self, size: int) -> Ints:
         """Return (size,) zeros; whoever writes there puts the zeros back."""
