@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.slabs.get_partial import Taken, choose_list, count_taken, stack
-from allocator.slabs.pool import CPU, FREE, LOST, NONE, PARTIAL
+from allocator.slabs.pool import CPU, FREE, LOST, NONE
+from allocator.slabs.ranks import stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Stage, Window
@@ -61,7 +62,7 @@ class Burst:
         cpu.free[place] = free - count
         window.need = left
         window.emit(self._all, slab, count)
-        rest = left.nonzero()[0]
+        rest = (left != 0).nonzero()[0]
         if len(rest):
             who, place, left = self._leave_slabs(rest, place[rest], slab[rest], left[rest])
             who = self._use_partial_lists(who, place, left)
@@ -70,87 +71,64 @@ class Burst:
     def use_taken(self, taken: Taken) -> None:
         """Serve requests from slabs that they took off a node list.
 
-        A CPU uses the first of its slabs, then the others, the last one first, as they lie on its
-        partial list; those that it does not need stay there.
+        A CPU uses the first of its slabs; the others go on its partial list, the last one on top.
         """
-        if not len(taken.who):
+        who = taken.who
+        if not len(who):
             return
-        state, window = self.state, self.window
-        cpu, pool = state.cpu, state.pool
-        count_taken(state, window, taken)
-        who, share, slabs = taken.who, taken.share, taken.slabs
-        place, need = window.place[who], window.need[who]
-        share, slabs = self._keep_extras(place, share, slabs)
-        ends = share.cumsum()
-        first = ends - share
-        owner = self._all[: len(who)].repeat(share)
-        turned = (first + ends)[owner] - np.arange(len(slabs))  # the order of use
-        turned[first] = first
-        slab = slabs[turned]
-        free = pool.word[slab] & FREE
-        upto = free.cumsum()
-        base = upto[first] - free[first]
-        missing = (need + base)[owner] - upto + free
-        used = missing > 0
-        last = used & (free >= missing)
-        pool.word[slab] = (free | PARTIAL) * ~used + last * ON_CPU
-        consumed = np.add.reduceat(used, first, dtype=np.int64)
-        cpu.nr[place] = share - consumed
-        chosen, done = used.nonzero()[0], last.nonzero()[0]
-        by = who[owner[chosen]]
-        count = np.minimum(free, missing)[chosen].astype(np.int32)
-        window.emit_all(by, slab[chosen], count)
-        loads = 2 - last.view(np.int8)
-        loads[first] -= 1
-        self._note(by, slab[chosen], loads[chosen])
-        np.add.at(self._popped, window.row[who], consumed - 1)
-        at = place[owner[done]]
-        cpu.slab[at], cpu.free[at] = slab[done], (free - missing)[done]
-        left = np.maximum(need - (upto[ends - 1] - base), 0).astype(np.int32)
-        self._go_on(who, left)
+        count_taken(self.state, self.window, taken)
+        place = self.window.place[who]
+        first = taken.share.cumsum() - taken.share
+        self._keep_extras(place, taken.share, taken.slabs, first)
+        slab = taken.slabs[first]
+        free = self.state.pool.word[slab] & FREE
+        going, left = self._load(who, place, slab, free)
+        if len(going):
+            order = stable_order(who[going], len(self._all))
+            going, left = going[order], left[order]
+            short = self._use_partial_lists(who[going], place[going], left)
+            choose_list(self.state, self.window, short)
 
     def use_new(self, who: Ints, slab: Ints) -> None:
         """Serve requests from new slabs."""
         state, window = self.state, self.window
-        place, need = window.place[who], window.need[who]
+        place = window.place[who]
         state.statistics.stats[_ALLOC_SLAB] += self._by_row(who)
-        free = state.pool.objects[slab]
+        going, left = self._load(who, place, slab, state.pool.objects[slab])
+        if len(going):
+            who, place = who[going], place[going]
+            window.need[who] = left
+            state.cpu.slab[place] = NONE
+            choose_list(state, window, who)
+
+    def _load(self, who: Ints, place: Ints, slab: Ints, free: Words) -> tuple[Ints, Words]:
+        """Hand out slabs that come from beyond the CPU, one to each request.
+
+        Returns which of the requests need more, and how much.
+        """
+        state, window = self.state, self.window
+        need = window.need[who]
         count = np.minimum(free, need)
         left = need - count
         ended = left == 0
         state.pool.word[slab] = ended * ON_CPU
-        window.emit_all(who, slab, count)
-        self._note(who, slab, 1 - ended.view(np.int8))
         state.cpu.slab[place], state.cpu.free[place] = slab, free - count
-        self._go_on(who, left)
-
-    def _go_on(self, who: Ints, left: Words) -> None:
-        """Send requests that need more, and whose CPU has used up all it had, to a list."""
-        window = self.window
-        window.need[who] = left
+        window.emit_all(who, slab, count)
+        window.need[who] = 0
         window.stage[who] = Stage.DONE
-        short = who[left.nonzero()[0]]
-        if len(short):
-            self.state.cpu.slab[window.place[short]] = NONE
-            self.state.cpu.free[window.place[short]] = 0
-            short.sort()
-            choose_list(self.state, window, short)
+        going = (~ended).nonzero()[0]
+        self._note(who, slab, (~ended).view(np.int8))
+        return going, left[going]
 
-    def _keep_extras(self, place: Ints, share: Ints, slabs: Ints) -> tuple[Ints, Ints]:
-        """Put all but the first slab of each visitor on its CPU's partial list.
-
-        Returns what each visitor may use, and those slabs.
-        """
-        state = self.state
-        first = share.cumsum() - share
+    def _keep_extras(self, place: Ints, share: Ints, slabs: Ints, first: Ints) -> None:
+        """Put all but the first slab of each visitor on its CPU's partial list."""
         extra = np.ones(len(slabs), dtype=bool)
         extra[first] = False
-        rest = slabs[extra]
-        if state.policy.config_cpu_partial:
-            stack(state, place, share - 1, rest)
-            return share, slabs
-        state.pool.word[rest] = state.pool.word[rest] & FREE | LOST
-        return np.ones_like(share), slabs[first]
+        rest = slabs[extra.nonzero()[0]]
+        if self.state.policy.config_cpu_partial:
+            stack(self.state, place, share - 1, rest)
+        else:
+            self.state.pool.word[rest] = self.state.pool.word[rest] & FREE | LOST
 
     def count(self) -> None:
         """Count what the window did."""
@@ -181,38 +159,42 @@ class Burst:
         state, window, pool = self.state, self.window, self.state.pool
         word = pool.word[slab]
         pool.word[slab] = 0
-        none = (slab == NONE).nonzero()[0]
-        if len(none):
-            self._without_slab += self._by_row(who[none])
-        self._note(who, slab, np.ones(len(slab), dtype=np.int8))
+        some = slab != NONE
+        if not some.all():
+            self._without_slab += self._by_row(who[~some])
+        self._note(who, slab, some.view(np.int8))
         own = (word > CPU).nonzero()[0]
         if not len(own):
             return who, place, need
-        self._refilled += self._by_row(who[own])
+        by, at, slab = who[own], place[own], slab[own]
+        self._refilled += self._by_row(by)
         free, wanted = word[own] & FREE, need[own]
         count = np.minimum(free, wanted)
         left = wanted - count
         ended = left == 0
-        pool.word[slab[own]] = ended * ON_CPU
-        state.cpu.free[place[own]] = free - count
-        window.emit(who[own], slab[own], count)
-        window.need[who[own]] = left
-        self._note(who[own], slab[own], 1 - ended.view(np.int8))
+        pool.word[slab] = ended * ON_CPU
+        state.cpu.free[at] = free - count
+        window.emit_all(by, slab, count)
+        window.need[by] = left
+        self._note(by, slab, (~ended).view(np.int8))
         need[own] = left
-        going = need.nonzero()[0]
+        going = (need != 0).nonzero()[0]
         return who[going], place[going], need[going]
 
     def _use_partial_lists(self, who: Ints, place: Ints, need: Words) -> Ints:
-        """Use slabs of the CPUs' partial lists, top first; return requests that need more."""
+        """Use slabs of the CPUs' partial lists, top first; return requests that need more.
+
+        `who` ascends.
+        """
         cpu, pool, window = self.state.cpu, self.state.pool, self.window
         height = cpu.nr[place]
         unserved = []
         while len(who) > FEW:
-            empty = height == 0
-            if empty.any():
-                unserved.append(self._without_partial(who, place, need, empty.nonzero()[0]))
-                some = (~empty).nonzero()[0]
-                who, place, need, height = who[some], place[some], need[some], height[some]
+            some = height != 0
+            if not some.all():
+                unserved.append(self._without_partial(who, place, need, (~some).nonzero()[0]))
+                filled = some.nonzero()[0]
+                who, place, need, height = who[filled], place[filled], need[filled], height[filled]
             height -= 1
             slab = cpu.partial[place * cpu.width + height]
             free = pool.word[slab] & FREE
@@ -223,11 +205,10 @@ class Burst:
             window.emit_all(who, slab, count)
             self._popped += self._by_row(who)
             self._note(who, slab, 2 - ended.view(np.int8))
-            done = ended.nonzero()[0]
+            done, going = ended.nonzero()[0], (~ended).nonzero()[0]
             at = place[done]
             cpu.slab[at], cpu.free[at], cpu.nr[at] = slab[done], (free - count)[done], height[done]
             window.need[who[done]] = 0
-            going = left.nonzero()[0]
             who, place, need, height = who[going], place[going], left[going], height[going]
         unserved.append(self._finish_partial_lists(who, place, need, height))
         if len(unserved) == 1:
@@ -285,19 +266,19 @@ class Burst:
         self._updates.append(times)
 
     def _count_updates(self) -> None:
-        """Count updates by the node of the slab; slab 0, none, does not count."""
+        """Count updates by the node of the slab."""
         if not self._slabs:
             return
         state = self.state
         slab, times = np.concatenate(self._slabs), np.concatenate(self._updates)
-        home = state.pool.home[slab]
-        amount = times.astype(np.int64)
-        amount[slab == NONE] = 0
-        state.statistics.update(home, amount)
+        state.statistics.update(state.pool.home[slab], times.astype(np.int64))
         if state.events.record:
-            some = amount.nonzero()[0]
-            by = np.concatenate(self._by)[some]
-            state.note_updates(by, slab[some], self.window.place[by], amount[some])
+            by = np.concatenate(self._by)
+            some = (times != 0).nonzero()[0]
+            if not self.window.bulk:  # by request: the same order whoever else is in the window
+                some = some[stable_order(by[some], len(self._all))]
+            by = by[some]
+            state.note_updates(by, slab[some], self.window.place[by], times[some])
 
     def _found_elsewhere(self) -> Ints:
         """Return slabs found on node lists or made new so far, (row,)."""

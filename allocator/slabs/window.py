@@ -150,7 +150,7 @@ class Window:
 
     def emit(self, who: Ints, slab: Ints, count: NDArray[np.int32]) -> None:
         """Hand out objects of a slab to each of the requests; 0 objects are no run."""
-        some = count.nonzero()[0]
+        some = (count != 0).nonzero()[0]
         if len(some) < len(count):
             who, slab, count = who[some], slab[some], count[some]
         self.emit_all(who, slab, count)
