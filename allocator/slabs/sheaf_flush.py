@@ -77,3 +77,5 @@ def _drop(state: State, places: Ints) -> None:
     sheaves.has_spare[places] = False
     sheaves.nr_spare[places] = 0
     sheaves.nr_main[places] = 0
+    if state.rcu is not None:
+        state.rcu.hand_over(places, "flushed")

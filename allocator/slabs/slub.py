@@ -28,7 +28,7 @@ from allocator import gfp as flags
 from allocator.pages.source import PageSource
 from allocator.slabs import cpu as cpu_slabs
 from allocator.slabs import free as cpu_free
-from allocator.slabs import sheaf_alloc, sheaf_flush, sheaf_free
+from allocator.slabs import rcu, sheaf_alloc, sheaf_flush, sheaf_free
 from allocator.slabs.destroy import destroy
 from allocator.slabs.events import Events
 from allocator.slabs.flush import flush
@@ -186,6 +186,16 @@ class Slub:
         place = row * self.state.nr_cpus + cpu
         rule = free_arrays if self.state.sheaves is None else sheaf_free.bulk_free
         rule(self.state, place, request, slab)
+
+    def kfree_rcu(self, row: Ints, cpu: Ints, request: Ints, slab: Ints) -> None:
+        """Free objects after a grace period (kfree_rcu()); as `bulk_free()`, one call per row."""
+        self.state.begin_call()
+        rcu.kfree_rcu(self.state, row * self.state.nr_cpus + cpu, request, slab)
+
+    def end_grace_period(self) -> None:
+        """Let a grace period end: what `kfree_rcu()` was given is freed."""
+        self.state.begin_call()
+        rcu.end_grace_period(self.state)
 
     def shrink(self, row: Ints, cpu: Ints | None = None) -> None:
         """Shrink caches: flush their CPUs in ascending order, sort and thin their lists.

@@ -6,6 +6,7 @@ objects.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from allocator.slabs.ranks import stable_order
 from allocator.slabs.rows import Rows
 from allocator.slabs.sheaves import Sheaves
 from allocator.slabs.statistics import Stat, Statistics
+
+if TYPE_CHECKING:
+    from allocator.slabs.rcu import RcuFree
 
 Ints = NDArray[np.int64]
 Draws = Callable[[Ints, Ints], Ints]
@@ -120,6 +124,7 @@ class State:
         self.has_cpu_partial = policy.generation == "cpu_slabs" and policy.config_cpu_partial
         """CPUs have partial lists (kmem_cache_has_cpu_partial())."""
         self.sheaves: Sheaves | None = None
+        self.rcu: RcuFree | None = None  # made by the first kfree_rcu()
         """Sheaves and barns, where the kernel has them."""
         if policy.generation == "sheaves":
             self.sheaves = Sheaves(rows, places)

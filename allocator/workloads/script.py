@@ -26,6 +26,7 @@ from allocator.workloads.script_ops import (
     Drain,
     Free,
     FreePages,
+    FreeRcu,
     Op,
     Proc,
     Reset,
@@ -268,6 +269,12 @@ class _Reader:
         batch = self.batch(words, 6, len(ids))
         self.objects.give(self.line, ids, cache)
         return BulkFree(line=self.line, cache=cache, cpu=cpu, ids=ids, batch=batch)
+
+    def read_kfree_rcu(self, words: list[str]) -> Op:
+        cache, cpu = self.cache(words[1]), self.cpu(words[2])
+        ids = self.id_range(*words[3:6])
+        self.objects.give(self.line, ids, cache)
+        return FreeRcu(line=self.line, cache=cache, cpu=cpu, ids=ids)
 
     def read_shrink(self, words: list[str]) -> Op:
         cpu = self.cpu(words[2]) if len(words) > 2 else None

@@ -35,6 +35,7 @@ USAGE: dict[str, str] = {
     "freel": "freel NAME CPU ID,ID,..",
     "balloc": "balloc NAME CPU COUNT FIRST_ID [BATCH]",
     "bfree": "bfree NAME CPU FIRST COUNT STRIDE [BATCH]",
+    "kfree_rcu": "kfree_rcu NAME CPU FIRST COUNT STRIDE",
     "shrink": "shrink NAME [CPU]",
     "destroy": "destroy NAME",
     "reset": "reset",
@@ -164,6 +165,20 @@ class BulkFree:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeRcu:
+    """`kfree_rcu NAME CPU FIRST COUNT STRIDE`: freed after a grace period, which `sleep` ends."""
+
+    line: int
+    """Number of the script's line, from 1."""
+    cache: str
+    """Name of the cache."""
+    cpu: int
+    """CPU that frees."""
+    ids: range
+    """Ids in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shrink:
     """`shrink NAME [CPU]`: kmem_cache_shrink()."""
 
@@ -263,7 +278,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sleep:
-    """`sleep MS`."""
+    """`sleep MS`: long enough for a grace period to end."""
 
     line: int
     """Number of the script's line, from 1."""
@@ -287,6 +302,7 @@ Op = (
     | Free
     | BulkAlloc
     | BulkFree
+    | FreeRcu
     | Shrink
     | Destroy
     | Reset

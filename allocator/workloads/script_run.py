@@ -31,9 +31,11 @@ from allocator.workloads.script_ops import (
     CreateCache,
     Destroy,
     Free,
+    FreeRcu,
     Op,
     Reset,
     Shrink,
+    Sleep,
     Sysfs,
     gfp_text,
 )
@@ -143,6 +145,12 @@ class ScriptRun:
             self._free(op)
         elif isinstance(op, BulkFree):
             self._bulk_free(op)
+        elif isinstance(op, FreeRcu):
+            self._free_rcu(op)
+        elif isinstance(op, Sleep):
+            if self.slub is not None:
+                self.slub.end_grace_period()
+                self._tell_moves()
         elif isinstance(op, Shrink):
             cpu = self.cpus - 1 if op.cpu is None else op.cpu
             rows = self.rows(self.names[op.cache])
@@ -268,6 +276,18 @@ class ScriptRun:
             self.engine.bulk_free(rows, cpus, request, slabs.reshape(-1))
             self.held[np.ix_(lanes, ids)] = UNKNOWN
             self._tell_moves()
+
+    def _free_rcu(self, op: FreeRcu) -> None:
+        """Hand objects to RCU; from here on nobody holds them."""
+        cache, ids = self.names[op.cache], _index(op.ids)
+        slabs = self.held[:, ids]
+        held = slabs != UNKNOWN  # memory had run out for the others
+        self.watcher.gave(cache, slabs)
+        request, _ = held.nonzero()
+        cpus = np.full(self.nr_lanes, op.cpu)
+        self.engine.kfree_rcu(self.rows(cache), cpus, request, slabs[held])
+        self.held[:, ids] = UNKNOWN
+        self._tell_moves()
 
     def _destroy(self, cache: int) -> None:
         rows = self.rows(cache)

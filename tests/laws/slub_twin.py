@@ -229,6 +229,20 @@ class Twin:
         )
         self._forget(requests)
 
+    def kfree_rcu(self, row: int, cpu: int, places: Sequence[int]) -> None:
+        """Free held objects of a row after a grace period."""
+        items = [self.rows[row].held[place] for place in places]
+        self.rows[row].cache.kfree_rcu(cpu, [obj for _, obj in items])
+        slabs = np.array([slab for slab, _ in items], dtype=np.int64)
+        self.slub.kfree_rcu(np.array([row]), np.array([cpu]), np.zeros_like(slabs), slabs)
+        self._forget([(row, cpu, places)])
+
+    def end_grace_period(self) -> None:
+        """Let all rows' grace periods end."""
+        for row in self.rows:
+            row.cache.end_grace_period()
+        self.slub.end_grace_period()
+
     def shrink(self, rows: Sequence[int]) -> None:
         """Shrink caches."""
         for r in rows:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from allocator.kernel import Kernel
 from allocator.slabs.geometry import CacheGeometry
 from allocator.topology import Topology
-from tests.laws.slub_strategies import Step, Window, kernels, machines, shapes, windows
+from tests.laws.slub_strategies import Step, Window, kernels, machines, picks, shapes, windows
 from tests.laws.slub_twin import Twin
 
 EQUAL = settings(
@@ -80,7 +80,14 @@ class Moves:
 @st.composite
 def moves(draw: st.DrawFn, rows: int, topology: Topology) -> Moves:
     """A window that some rows take part in, or a shrink, offline CPU or write."""
-    kind = draw(st.integers(0, 9))
+    kind = draw(st.integers(0, 11))
+    if kind >= 10:
+        cpu, pick = draw(st.integers(0, topology.cpus - 1)), draw(picks(24))
+        step = Step(op="kfree_rcu", cpu=cpu, pick=pick)
+        return Moves(
+            draw(st.sampled_from(("kfree_rcu", "kfree_rcu", "grace"))),
+            ((draw(st.integers(0, rows - 1)), step),),
+        )
     if kind == 0:
         op = draw(st.sampled_from(("shrink", "offline", "cpu_partial", "min_partial", "ratio")))
         step = Step(
@@ -114,6 +121,12 @@ def carry_out(twin: Twin, move: Moves) -> None:
                 requests.append((r, s.cpu, places))
         if requests:
             (twin.free if move.op == "free" else twin.bulk_free)(requests)
+    elif move.op == "kfree_rcu":
+        places = step.pick.of(range(len(twin.rows[row].held)))
+        if places:
+            twin.kfree_rcu(row, step.cpu, places)
+    elif move.op == "grace":
+        twin.end_grace_period()
     elif move.op == "shrink":
         twin.shrink([row])
     elif move.op == "offline":

@@ -73,6 +73,8 @@ class Cache:
         self.slabs: list[Slab] = []
         """All slabs ever made, by number."""
         self.stats: Counter[str] = Counter()
+        self.waiting: list[tuple[int, str, list[Obj]]] = []
+        """What waits for a grace period: CPU, kind, objects."""
         self.set_up()
 
     # To be told by the per-CPU layer
@@ -124,6 +126,20 @@ class Cache:
     def bulk_free(self, cpu: int, objects: Sequence[Obj]) -> None:
         """Free all in one call."""
         finish(self.bulk_free_steps(cpu, objects))
+
+    def kfree_rcu(self, cpu: int, objects: Sequence[Obj]) -> None:
+        """kfree_rcu() of each object: they wait in an array."""
+        self.waiting.append((cpu, "array", list(objects)))
+
+    def end_grace_period(self) -> None:
+        """Free what waits, oldest first."""
+        waiting, self.waiting = self.waiting, []
+        for cpu, kind, objects in waiting:
+            self.after_grace(cpu, kind, objects)
+
+    def after_grace(self, cpu: int, kind: str, objects: list[Obj]) -> None:
+        """kvfree_rcu_bulk()."""
+        self.bulk_free(cpu, objects)
 
     def flush_all(self, cpus: Sequence[int] | None = None) -> None:
         """flush_all(): every CPU, in the order in which their works run [6.3]."""

@@ -93,6 +93,9 @@ class Replay:
                 self.free(op)
             case ops.BulkFree():
                 self.bulk_free(op)
+            case ops.FreeRcu():
+                seen = self.caches[op.cache]
+                seen.cache.kfree_rcu(op.cpu, self.release(seen, list(op.ids)))
             case ops.Shrink():
                 cpu = self.cpus - 1 if op.cpu is None else op.cpu
                 self.caches[op.cache].cache.shrink(cpu, self.flush_order)
@@ -110,6 +113,7 @@ class Replay:
                 self.snap(op.label)
             case ops.Sleep():  # scripts without one end before a grace period does
                 for seen in self.caches.values():
+                    seen.cache.end_grace_period()
                     seen.reap(grace_period=True)
                 if self.other is not None:
                     self.other(op)

@@ -10,6 +10,8 @@ BARN, POP, ANY_POP, NEW_ONE, SLAB, FLUSH = "BARN", "POP", "ANY_POP", "NEW_ONE", 
 
 MAX_FULL_SHEAVES = 10
 """Full sheaves that a barn takes."""
+MAX_EMPTY_SHEAVES = 10
+"""Empty sheaves that a barn takes from a finished grace period."""
 PCS_BATCH_MAX = 32
 """Objects of a main sheaf flushed in one go."""
 
@@ -20,6 +22,7 @@ class CpuSheaves:
 
     main: Sheaf = field(default_factory=list)
     spare: Sheaf | None = None
+    rcu_free: Sheaf | None = None
 
 
 @dataclass(slots=True)
@@ -297,6 +300,62 @@ class Sheaves(SlabsUnderSheaves):
         here.main = []
         return True
 
+    # kfree_rcu
+
+    def kfree_rcu(self, cpu: int, objects: Sequence[Obj]) -> None:
+        """__kfree_rcu_sheaf() of each object; those that it refuses wait in an array [9.6]."""
+        here, refused = self.cpus[cpu], []
+        for obj in objects:
+            if not self.capacity or obj.slab.node != self.memory_node(cpu):
+                refused.append(obj)
+                continue
+            if here.rcu_free is None:
+                here.rcu_free = self.empty_for_rcu(cpu)
+            here.rcu_free.append(obj)
+            self.stats["FREE_RCU_SHEAF"] += 1
+            if len(here.rcu_free) == self.capacity:
+                self.waiting.append((cpu, "sheaf", here.rcu_free))
+                here.rcu_free = None
+        if refused:
+            self.waiting.append((cpu, "array", refused))
+
+    def empty_for_rcu(self, cpu: int) -> Sheaf:
+        here, barn = self.cpus[cpu], self.barn(cpu)
+        if here.spare is not None and not here.spare:
+            here.spare = None
+        elif barn.empty:
+            barn.lock += 1
+            barn.empty -= 1
+        else:
+            self.stats["SHEAF_ALLOC"] += 1
+        return []
+
+    def after_grace(self, cpu: int, kind: str, objects: Sheaf) -> None:
+        """rcu_free_sheaf(), rcu_free_sheaf_nobarn()."""
+        if kind == "array":
+            self.bulk_free(cpu, objects)
+            return
+        barn = self.barns[self.memory_node(cpu)]
+        if kind == "sheaf" and len(barn.full) < MAX_FULL_SHEAVES:
+            barn.lock += 1
+            barn.full.append(objects)
+            self.stats["BARN_PUT"] += 1
+            return
+        self.stats["BARN_PUT_FAIL"] += kind == "sheaf"
+        self.flush_sheaf(cpu, objects)
+        if kind == "sheaf" and barn.empty < MAX_EMPTY_SHEAVES:
+            barn.lock += 1
+            barn.empty += 1
+        else:
+            self.stats["SHEAF_FREE"] += 1
+
+    def hand_over(self, cpu: int) -> None:
+        """Give the sheaf of a flushed CPU to RCU; it goes to slabs afterwards."""
+        here = self.cpus[cpu]
+        if here.rcu_free is not None:
+            self.waiting.append((cpu, "flushed", here.rcu_free))
+            here.rcu_free = None
+
     # Flush
 
     def flush_cpu(self, cpu: int) -> None:
@@ -304,6 +363,7 @@ class Sheaves(SlabsUnderSheaves):
         here = self.cpus[cpu]
         if here.spare is not None:
             self.drop_spare(cpu)
+        self.hand_over(cpu)
         while here.main:
             batch = here.main[-PCS_BATCH_MAX:]
             del here.main[-PCS_BATCH_MAX:]
@@ -316,6 +376,7 @@ class Sheaves(SlabsUnderSheaves):
         here.main = []
         if here.spare is not None:
             self.drop_spare(cpu)
+        self.hand_over(cpu)
 
     def drop_spare(self, cpu: int) -> None:
         """Flush the spare sheaf and free it."""

@@ -15,6 +15,7 @@ from allocator.workloads.script_ops import (
     Destroy,
     Drain,
     Free,
+    FreeRcu,
     FreePages,
     Proc,
     Reset,
@@ -93,9 +94,11 @@ def test_each_operation_is_read(line, op):
 
 def test_ids_freed_are_ranges_with_a_stride_or_lists_in_order():
     text = "cache c 256 0 -\nalloc c 0 30 0\nfree c 1 0 10 3\nfreel c 0 29,1,2\nbfree c 0 4 3 3 2\n"
+    text += "kfree_rcu c 1 5 2 3\n"
     ops = read(text).ops
     assert ops[2] == Free(line=3, cache="c", cpu=1, ids=range(0, 30, 3))
     assert ops[3] == Free(line=4, cache="c", cpu=0, ids=(29, 1, 2))
+    assert ops[5] == FreeRcu(line=6, cache="c", cpu=1, ids=range(5, 11, 3))
     assert ops[4] == BulkFree(line=5, cache="c", cpu=0, ids=range(4, 13, 3), batch=2)
 
 
