@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,7 +99,8 @@ def figure_of(surface: Surface, limit: float) -> "Figure":
         spot.set_ylabel("")
     most = int(figure.get_figwidth() / TITLE_CHARACTER)
     figure.suptitle(_title(surface, most), fontsize=11, x=0.01, ha="left", weight="bold")
-    figure.supxlabel(_legend(surface), fontsize=8, x=0.01, ha="left", color="#444444")
+    legend = fill(_legend(surface), int(figure.get_figwidth() / CHARACTER))
+    figure.supxlabel(legend, fontsize=8, x=0.01, ha="left", color="#444444")
     if surface.baseline:
         _colour_bar(figure, grid, surface, limit)
     return figure
