@@ -24,12 +24,13 @@ def content(path: Path) -> dict:
 
 
 def test_every_preset_has_its_file() -> None:
-    assert {path.stem for path in (ROOT / "kernel").glob("*.yaml")} == PRESETS.keys()
+    assert {path.stem for path in (ROOT / "kernel").glob("*.yaml")} >= PRESETS.keys()
 
 
 @pytest.mark.parametrize("path", files("kernel"))
-def test_a_kernel_file_is_its_preset(path: Path) -> None:
-    assert kernel_from_config(content(path)) == PRESETS[path.stem]
+def test_a_kernel_file_is_its_preset_or_differs_in_choices_that_exist(path: Path) -> None:
+    kernel = kernel_from_config(content(path))
+    assert kernel == PRESETS[path.stem] if path.stem in PRESETS else kernel.name in PRESETS
 
 
 @pytest.mark.parametrize("path", files("gfp"))
