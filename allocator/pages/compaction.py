@@ -61,6 +61,8 @@ class Outcome:
 
     block: int
     """First page of the emptied block, now used by nobody and on no list; -1: none."""
+    there: bool
+    """A block was free on the request's own list, so nothing was done (compact_finished())."""
     whole: bool
     """The scanners met after beginning at the ends of the zone."""
     scanned: int
@@ -113,6 +115,9 @@ class Compactor:
         least
             Free pages that taking targets must leave (__isolate_free_page()).
         """
+        kind = mt.MOVABLE if movable else mt.UNMOVABLE
+        if any(row[kind].live for row in self.buddy.lists[order:]):
+            return Outcome(-1, True, False, 0, 0, 0)
         began = self.cached == 0 and self.cached_free == len(self.skip)
         size, scanned, looked, moved = self.use.size, 0, 0, 0
         for block in self._sources(sync=sync, movable=movable).tolist():
@@ -131,12 +136,12 @@ class Compactor:
             moved += done
             if clean and done == need:
                 self.cached = block + 1
-                return Outcome(self._take(block), False, scanned, looked, moved)
+                return Outcome(self._take(block), False, False, scanned, looked, moved)
             self.skip[block] = True
             if not done and need:
                 break  # the free scanner has come down to here
         self.cached, self.cached_free, self.flush_due = 0, len(self.skip), True
-        return Outcome(-1, began, scanned, looked, moved)
+        return Outcome(-1, False, began, scanned, looked, moved)
 
     def rested(self) -> None:
         """Take note that kswapd goes to sleep (reset_isolation_suitable())."""

@@ -135,7 +135,9 @@ class Node:
             self._add("compact_daemon_migrate_scanned", done.scanned)
             self._add("compact_daemon_free_scanned", done.free_scanned)
             self._add("pgmigrate_success", done.migrated)
-            if done.block >= 0:
+            if done.there:
+                compactor.defer.succeeded(order, allocated=False)
+            elif done.block >= 0:
                 zone.free_run(done.block, 1 << zone.buddy.pageblock_order, None)
                 compactor.defer.succeeded(order, allocated=False)
             else:

@@ -53,6 +53,7 @@ class Reclaimer:
         by_node: dict[int, list[Zone]] = {}
         for zone in allocator.zones:
             by_node.setdefault(zone.node, []).append(zone)
+        self._idle = pace.idle
         self.nodes = {
             node: Node(
                 self.policy, sorted(zones, key=lambda z: z.index), pace, self.counters, jitter
@@ -71,10 +72,10 @@ class Reclaimer:
             for zone in node.zones:
                 del zone.buddy.on_boost, zone.buddy.movable_in_use
 
-    def tick(self) -> None:
-        """Let the time of one request pass on every node's kswapd."""
+    def tick(self, share: float = 1) -> None:
+        """Let the time of one request pass, or a share of it, on every node's kswapd."""
         for node in self.nodes.values():
-            node.kswapd.tick()
+            node.kswapd.tick(share)
 
     def reclaimable(self, zone: Zone) -> int:
         """Count the pages of a zone that reclaim could free (zone_reclaimable_pages())."""
@@ -99,7 +100,7 @@ class Reclaimer:
         """
         name = f"allocstall_{gfp_bits.ZONES[request.highest].lower()}"
         self.counters[name] = self.counters.get(name, 0) + 1
-        self.tick()
+        self.tick(self._idle if self._left_to_compaction(request) else 1)
         retry = bool(request.gfp & gfp_bits.RETRY_MAYFAIL)
         compacts = bool(request.gfp & gfp_bits.IO)
         total = 0
@@ -117,6 +118,14 @@ class Reclaimer:
         if total:
             self._drain_for(request)
         return total
+
+    def _left_to_compaction(self, request: Request) -> bool:
+        """Tell whether reclaim has nothing to do in any zone of a request."""
+        if request.order <= COSTLY_ORDER or not request.gfp & gfp_bits.IO:
+            return False
+        return all(
+            ready(self.policy, zone, request.order, request.highest) for zone in request.zonelist
+        )
 
     def _further_rounds(self, request: Request, name: str) -> int:
         """Make the rounds that are sure to follow: none can succeed before they are through.
@@ -183,7 +192,7 @@ class Reclaimer:
         tuple
             The best result of all zones, and the first page of the captured block or -1.
         """
-        best = _RESULT_SKIPPED
+        best, worked = _RESULT_SKIPPED, False
         if not request.gfp & gfp_bits.IO:
             return best, -1
         for zone in request.zonelist:
@@ -191,9 +200,10 @@ class Reclaimer:
                 continue
             result, pfn = self._compact_zone(request, zone, priority)
             best = max(best, result)
+            worked = worked or result > _RESULT_DEFERRED
             if result is _RESULT_SUCCESS:
                 return result, pfn
-        self.tick()
+        self.tick(1 if worked else self._idle)
         return best, -1
 
     def _compact_zone(
@@ -216,6 +226,9 @@ class Reclaimer:
             least=zone.mark("min"),
         )
         self._count_run(outcome.scanned, outcome.free_scanned, outcome.migrated)
+        if outcome.there:
+            defer.succeeded(request.order, allocated=False)
+            return _RESULT_SUCCESS, -1
         if outcome.block >= 0:
             defer.succeeded(request.order, allocated=True)
             return _RESULT_SUCCESS, outcome.block

@@ -37,6 +37,16 @@ def test_a_half_free_block_is_emptied_into_the_free_pages_above_it() -> None:
     assert buddy.free_pages == 0  # the emptied block is captured
 
 
+def test_nothing_is_moved_where_a_block_is_free() -> None:
+    buddy, use, _, compactor = zone()
+    every_second(buddy, use, 0, Use.ANON)
+    every_second(buddy, use, 7, Use.ANON)
+    buddy.free(3 * BLOCK, 9, mt.MOVABLE)
+    done = compactor.run(9, sync=True, movable=True, least=0)
+    assert (done.there, done.block, done.migrated, done.scanned) == (True, -1, 0, 0)
+    assert buddy.free_order(3 * BLOCK) == 9
+
+
 def test_a_page_that_cannot_move_spoils_a_block() -> None:
     buddy, use, _, compactor = zone()
     every_second(buddy, use, 0, Use.ANON)

@@ -85,6 +85,24 @@ def test_kswapd_takes_its_time_and_no_more() -> None:
     assert 0 < reclaimer.counters["pgsteal_kswapd"] - before <= 20 * 200
 
 
+def test_a_step_that_does_nothing_gives_kswapd_less_time() -> None:
+    reclaimer, _ = machine(kswapd_pages=100)
+    read_file(reclaimer, GIB_PAGES, node=0, movable=False)
+    zone = reclaimer.allocator.zones[-1]
+    zone.alloc_run(zone.free - zone.mark("min") - 100, mt.MOVABLE)
+    kswapd = reclaimer.nodes[0].kswapd
+    kswapd.wake(9, 3)
+    idle = kswapd.pace.idle
+    assert idle < 1 / 3
+    before = reclaimer.counters["pgsteal_kswapd"]
+    for _ in range(3):
+        reclaimer.tick(idle)
+    assert reclaimer.counters["pgsteal_kswapd"] == before  # it has not even woken
+    for _ in range(3):
+        reclaimer.tick()
+    assert reclaimer.counters["pgsteal_kswapd"] > before
+
+
 def test_on_one_cpu_kswapd_gets_one_time_slice() -> None:
     reclaimer, _ = machine(slice_pages=500)
     read_file(reclaimer, GIB_PAGES, node=0, movable=False)
