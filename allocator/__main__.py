@@ -65,7 +65,13 @@ def _parser() -> _Parser:
     capture.add_argument("--release", help="kernel release (6.1.0), if the copy does not tell it")
     capture.set_defaults(run=_capture)
 
-    predict = commands.add_parser("predict", help="what the kernels of records would show")
+    predict = commands.add_parser(
+        "predict",
+        help="what the kernels of records would show",
+        description="Print what the kernel of each record would show, one JSON line a record; the "
+        "measured part is not looked at. Page scripts: which pages come from a node other than the "
+        "quiet one is not to be known, as no record says where its free blocks are.",
+    )
     predict.add_argument("records", nargs="+", metavar="RECORD")
     predict.set_defaults(run=_predict)
 

@@ -1,4 +1,9 @@
-"""Page scripts: blocks taken and given back one by one, from the state that a record tells."""
+"""Page scripts: blocks taken and given back one by one, from the state that a record tells.
+
+A record places the free blocks of its quiet node only. Of another node that a request falls back to
+it tells how many blocks of each order are free: how many pages come from there is predicted, which
+ones cannot be.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
