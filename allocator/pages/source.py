@@ -106,15 +106,15 @@ class Bottomless:
 
     def free(self, lane: Ints, cpu: Ints, page: Ints, order: Ints) -> None:
         """Give blocks back."""
-        size = np.int64(1) << order
-        np.add.at(self.free_pages, (lane, page), size)
-        np.subtract.at(self.used_pages, (lane, page), size)
+        freed = self._asked(lane, page, order)
+        self.free_pages += freed
+        self.used_pages -= freed
 
     def _asked(self, lane: Ints, node: Ints, order: Ints) -> Ints:
         """Return the pages asked of each (lane, node)."""
-        asked = np.zeros_like(self.free_pages)
-        np.add.at(asked, (lane, node), np.int64(1) << order)
-        return asked
+        asked = np.zeros(self.free_pages.size, dtype=np.int64)
+        np.add.at(asked, lane * self.free_pages.shape[1] + node, np.int64(1) << order)
+        return asked.reshape(self.free_pages.shape)
 
     def _one_by_one(
         self, lane: Ints, node: Ints, size: Ints, thisnode: NDArray[np.bool_]

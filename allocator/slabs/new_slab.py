@@ -99,12 +99,13 @@ def new_slabs(state: State, row: Ints, cpu: Ints, node: Ints, flags: Ints, reque
             thisnode=thisnode[short],
         )
         state.statistics.add(Stat.ORDER_FALLBACK, row[short[page[short] >= 0]])
-    made = (page >= 0).nonzero()[0]
     slabs = np.zeros(len(row), dtype=np.int64)
-    slabs[made] = pool.take(lane[made])
-    pool.order[slabs[made]] = order[made]
-    _set_up(state, slabs[made], row[made] * state.nr_nodes + where[made], page[made], objects[made])
-    state.events.pages(request[made], slabs[made], order[made], 1)
+    made = slice(None) if not len(short) else (page >= 0).nonzero()[0]
+    new = pool.take(lane[made])
+    slabs[made] = new
+    pool.order[new] = order[made]
+    _set_up(state, new, row[made] * state.nr_nodes + where[made], page[made], objects[made])
+    state.events.pages(request[made], new, order[made], 1)
     return slabs
 
 

@@ -207,11 +207,14 @@ def _count_outcomes(
         if chosen.any():
             state.statistics.add(stat, row, np.add.reduceat(chosen, starts, dtype=np.int64))
 
-    deactivated = (ask & DEACTIVATE) != 0
-    at_head = (ask & HEAD) != 0
     count(Stat.FREE_REMOVE_PARTIAL, removed)
     count(Stat.FREE_SLAB, gone)
     count(Stat.DEACTIVATE_EMPTY, gone & ((ask & (DRAIN | DEACTIVATE)) != 0))
+    deactivated = (ask & DEACTIVATE) != 0
+    if not deactivated.any():
+        count(Stat.FREE_ADD_PARTIAL, added)
+        return
+    at_head = (ask & HEAD) != 0
     count(Stat.FREE_ADD_PARTIAL, added & ~deactivated)
     count(Stat.DEACTIVATE_TO_HEAD, added & deactivated & at_head)
     count(Stat.DEACTIVATE_TO_TAIL, added & deactivated & ~at_head)

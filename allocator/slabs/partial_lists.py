@@ -50,15 +50,19 @@ class PartialLists:
             (counts.sum(),) those of the first list in order, then of the second...
         """
         self._reserve(lists, counts)
-        self._store(lists, counts, slabs, ragged(self._tail[lists], counts))
-        self._tail[lists] += counts
+        tail = self._tail[lists]
+        self._store(lists, counts, slabs, ragged(tail, counts), self._slots(lists, tail, counts))
+        self._tail[lists] = tail + counts
 
     def prepend(self, lists: Ints, counts: Ints, slabs: Ints) -> None:
         """Add slabs at the head, one after another: the last one given ends up first."""
         self._reserve(lists, counts)
         ends = np.cumsum(counts)
         ranks = np.arange(len(slabs)) - np.repeat(ends - counts, counts)
-        self._store(lists, counts, slabs, np.repeat(self._head[lists], counts) - 1 - ranks)
+        positions = np.repeat(self._head[lists], counts) - 1 - ranks
+        where = np.repeat(self._offset[lists], counts)
+        where += positions & np.repeat(self._mask[lists], counts)
+        self._store(lists, counts, slabs, positions, where)
         self._head[lists] -= counts
 
     def remove(self, slabs: Ints) -> None:
@@ -88,12 +92,9 @@ class PartialLists:
         got = np.minimum(wanted, self.nr_partial[lists])
         head = self._head[lists]
         holes = self._tail[lists] - head - self.nr_partial[lists]
-        if holes.any():
+        slabs, passed = self._arena[self._slots(lists, head, got)].astype(np.int64), got
+        if holes.any() and not slabs.all():
             slabs, passed = self._scan(lists, got, got + np.where(got > 0, holes, 0))
-        else:
-            where = np.repeat(self._offset[lists], got)
-            where += ragged(head, got) & np.repeat(self._mask[lists], got)
-            slabs, passed = self._arena[where].astype(np.int64), got
         self._head[lists] = head + passed
         self.nr_partial[lists] -= got
         self._forget_holes(lists)
@@ -121,13 +122,19 @@ class PartialLists:
         """Return the memory of all arrays, bytes."""
         return self._arena.nbytes + 5 * self.nr_partial.nbytes
 
-    def _store(self, lists: Ints, counts: Ints, slabs: Ints, positions: Ints) -> None:
-        where = np.repeat(self._offset[lists], counts)
-        where += positions & np.repeat(self._mask[lists], counts)
+    def _store(self, lists: Ints, counts: Ints, slabs: Ints, positions: Ints, where: Ints) -> None:
         self._arena[where] = slabs
         self.pool.position[slabs] = positions
         self.pool.word[slabs] = self.pool.word[slabs] & FREE | LISTED
         self.nr_partial[lists] += counts
+
+    def _slots(self, lists: Ints, first: Ints, counts: Ints) -> Ints:
+        """Return where in the arena so many positions of each list are, from `first` on."""
+        offset, mask = self._offset[lists], self._mask[lists]
+        within = first & mask
+        if bool((within + counts <= mask + 1).all()):
+            return ragged(offset + within, counts)
+        return (ragged(within, counts) & mask.repeat(counts)) + offset.repeat(counts)
 
     def _forget_holes(self, lists: Ints) -> None:
         empty = lists[self.nr_partial[lists] == 0]
@@ -135,9 +142,7 @@ class PartialLists:
 
     def _scan(self, lists: Ints, wanted: Ints, span: Ints) -> tuple[Ints, Ints]:
         """Return the first `wanted` slabs of each list, and the slots passed over for them."""
-        where = np.repeat(self._offset[lists], span)
-        where += ragged(self._head[lists], span) & np.repeat(self._mask[lists], span)
-        entries = self._arena[where]
+        entries = self._arena[self._slots(lists, self._head[lists], span)]
         filled = entries != 0
         ends = np.cumsum(span)
         seen = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(filled)))

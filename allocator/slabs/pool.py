@@ -97,7 +97,7 @@ class SlabPool:
             self._fill(which, int(wanted[which] - self._nr_spare[which]))
         depth = self._nr_spare[lane] - 1 - rank_among_equals(lane, len(wanted))
         self._nr_spare -= wanted
-        numbers: Ints = self._spare[lane, depth]
+        numbers: Ints = self._spare.reshape(-1)[lane * self._spare.shape[1] + depth]
         return numbers
 
     def give(self, lane: Ints, slabs: Ints) -> None:

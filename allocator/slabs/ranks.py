@@ -18,22 +18,27 @@ def stable_order(keys: NDArray[np.integer], bound: int) -> Ints:
     keys
         (n,) integers in 0..bound-1.
     bound
-        One more than the largest possible key; up to 2**16 sorting is faster.
+        One more than the largest possible key; sorting is faster where key and index fit 32 bits.
     """
     size = len(keys)
     if size < 2 or bool((keys[1:] >= keys[:-1]).all()):
         return np.arange(size)
-    if bound <= 1 << 16:
-        return np.argsort(keys.astype(np.uint16), kind="stable")  # a radix sort
-    bits = size.bit_length()
-    if bound.bit_length() + bits > 63:
+    bits = (size - 1).bit_length()
+    if (bound - 1).bit_length() + bits > 63:
         return np.argsort(keys, kind="stable")
     packed = keys.astype(np.int64)
     packed <<= bits
     packed |= np.arange(size)
-    packed.sort()
-    packed &= (1 << bits) - 1
-    return packed
+    numbers = _sorted_numbers(packed, (bound - 1).bit_length() + bits)
+    numbers &= (1 << bits) - 1
+    return numbers.astype(np.int64, copy=False)
+
+
+def _sorted_numbers(packed: Ints, bits: int) -> NDArray[np.integer]:
+    """Sort numbers of so many bits, 32 at a time if they are no longer."""
+    numbers: NDArray[np.integer] = packed.astype(np.uint32) if bits <= 32 else packed
+    numbers.sort()
+    return numbers
 
 
 def sorted_by(keys: Ints, numbers: Ints, bound: int) -> tuple[Ints, Ints]:
@@ -49,13 +54,11 @@ def sorted_by(keys: Ints, numbers: Ints, bound: int) -> tuple[Ints, Ints]:
         One more than the largest possible key.
     """
     bits = int(numbers[-1]).bit_length()
-    if bound.bit_length() + bits > 63:
+    width = (bound - 1).bit_length() + bits
+    if width > 63:
         order = np.argsort(keys, kind="stable")
         return keys[order], numbers[order]
-    packed = (keys << bits) | numbers
-    if bound.bit_length() + bits <= 32:
-        packed = packed.astype(np.uint32)
-    packed.sort()
+    packed = _sorted_numbers((keys << bits) | numbers, width)
     sorted_keys, sorted_numbers = packed >> bits, packed & ((1 << bits) - 1)
     return sorted_keys.astype(np.int64, copy=False), sorted_numbers.astype(np.int64, copy=False)
 
@@ -86,6 +89,8 @@ def ranks_from(starts: Ints, size: int) -> Ints:
 
 def rank_among_equals(keys: NDArray[np.integer], bound: int) -> Ints:
     """Return how many earlier elements have the same key, (n,)."""
+    if bool((keys[1:] >= keys[:-1]).all()):
+        return ranks_from(group_starts(keys), len(keys))
     order = stable_order(keys, bound)
     ranks = np.empty(len(keys), dtype=np.int64)
     ranks[order] = ranks_from(group_starts(keys[order]), len(keys))
