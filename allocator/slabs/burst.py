@@ -1,9 +1,9 @@
 """What a CPU does by itself in a burst of allocations that name no node (slub.md 4.2 to 4.4).
 
 The freelist, objects that others freed into the cpu slab, and the CPU's partial list are used up
-without touching anything shared. Most requests end here, so this is the engine's hot path: whole
-arrays while many requests go on, one pass over all partial lists for the last few. What it counts
-follows from sums over the whole window.
+without touching anything shared. Most requests end here, so this is the engine's hot path: one
+pass each over the freelists, the cpu slabs, and all slabs of the partial lists that may be needed.
+What it counts follows from sums over the whole window.
 """
 
 import numpy as np
@@ -19,9 +19,6 @@ from allocator.slabs.window import Stage, Window
 Ints = NDArray[np.int64]
 Words = NDArray[np.int32]
 Marks = NDArray[np.int8]
-
-FEW = 700
-"""Requests below which all partial lists are read at once rather than slab by slab."""
 
 ON_CPU = np.int32(CPU)
 _ALLOC_SLAB, _FROM_PARTIAL = int(Stat.ALLOC_SLAB), int(Stat.ALLOC_FROM_PARTIAL)
@@ -184,80 +181,41 @@ class Burst:
     def _use_partial_lists(self, who: Ints, place: Ints, need: Words) -> Ints:
         """Use slabs of the CPUs' partial lists, top first; return requests that need more.
 
-        `who` ascends.
+        `who` ascends. Every slab there has a free object, so that no request looks at more slabs
+        than it needs objects.
         """
-        cpu, pool, window = self.state.cpu, self.state.pool, self.window
-        height = cpu.nr[place]
-        unserved = []
-        while len(who) > FEW:
-            some = height != 0
-            if not some.all():
-                unserved.append(self._without_partial(who, place, need, (~some).nonzero()[0]))
-                filled = some.nonzero()[0]
-                who, place, need, height = who[filled], place[filled], need[filled], height[filled]
-            height -= 1
-            slab = cpu.partial[place * cpu.width + height]
-            free = pool.word[slab] & FREE
-            count = np.minimum(free, need)
-            left = need - count
-            ended = left == 0
-            pool.word[slab] = ended * ON_CPU
-            window.emit_all(who, slab, count)
-            self._popped += self._by_row(who)
-            self._note(who, slab, 2 - ended.view(np.int8))
-            done, going = ended.nonzero()[0], (~ended).nonzero()[0]
-            at = place[done]
-            cpu.slab[at], cpu.free[at], cpu.nr[at] = slab[done], (free - count)[done], height[done]
-            window.need[who[done]] = 0
-            who, place, need, height = who[going], place[going], left[going], height[going]
-        unserved.append(self._finish_partial_lists(who, place, need, height))
-        if len(unserved) == 1:
-            return unserved[0]
-        every = np.concatenate(unserved)
-        every.sort()
-        return every
-
-    def _finish_partial_lists(self, who: Ints, place: Ints, need: Words, height: Ints) -> Ints:
-        """Do the same for few requests in one pass over all their slabs."""
         if not len(who):
             return who
         cpu, pool, window = self.state.cpu, self.state.pool, self.window
-        ends = np.cumsum(height)
-        first = ends - height
-        owner = np.repeat(np.arange(len(who)), height)
-        depth = np.arange(len(owner)) - first[owner]
-        slab = cpu.partial[(place * cpu.width + height - 1)[owner] - depth]
-        free = (pool.word[slab] & FREE).astype(np.int64)
-        total = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(free)))
-        before = total[:-1] - total[first][owner]
-        wanted = need[owner]
-        used = (before < wanted).nonzero()[0]
-        slab, owner, free, missing = slab[used], owner[used], free[used], (wanted - before)[used]
+        height = cpu.nr[place]
+        seen = np.minimum(height, need)
+        ends = seen.cumsum()
+        first = ends - seen
+        owner = self._all[: len(who)].repeat(seen)
+        slab = cpu.partial[(place * cpu.width + height - 1 + first)[owner] - np.arange(len(owner))]
+        free = pool.word[slab] & FREE
+        total = np.zeros(len(owner) + 1, dtype=np.int64)
+        free.cumsum(out=total[1:])
+        before = total[first]
+        missing = (need + before)[owner] - total[:-1]
+        used = (missing > 0).nonzero()[0]
+        slab, owner, free, missing = slab[used], owner[used], free[used], missing[used]
         last = free >= missing
         pool.word[slab] = last * ON_CPU
-        window.emit_all(who[owner], slab, np.minimum(free, missing).astype(np.int32))
-        self._popped += self._by_row(who[owner])
-        self._note(who[owner], slab, 2 - last.view(np.int8))
+        by = who[owner]
+        window.emit_all(by, slab, np.minimum(free, missing).astype(np.int32))
+        self._popped += self._by_row(by)
+        self._note(by, slab, 2 - last.view(np.int8))
+        cpu.nr[place] = height - np.bincount(owner, minlength=len(who))
         done = last.nonzero()[0]
         at = place[owner[done]]
         cpu.slab[at], cpu.free[at] = slab[done], (free - missing)[done]
-        cpu.nr[place] = height - np.bincount(owner, minlength=len(who))
-        window.need[who[owner[done]]] = 0
-        got = total[ends] - total[first]
-        short = (got < need).nonzero()[0]
-        left = need[short] - got[short]
-        window.need[who[short]] = left
+        left = np.maximum(need - (total[ends] - before), 0)
+        window.need[who] = left
+        short = (left != 0).nonzero()[0]
         cpu.slab[place[short]] = NONE
         unserved: Ints = who[short]
         return unserved
-
-    def _without_partial(self, who: Ints, place: Ints, need: Words, which: Ints) -> Ints:
-        """Leave requests whose CPU holds nothing any more."""
-        who, place = who[which], place[which]
-        self.window.need[who] = need[which]
-        self.state.cpu.nr[place] = 0
-        self.state.cpu.slab[place] = NONE
-        return who
 
     def _note(self, who: Ints, slab: Ints, times: Marks) -> None:
         """Note updates of slabs, to be counted at the end."""

@@ -163,7 +163,7 @@ class PartialLists:
         one = np.array([which])
         slabs = self.contents(one)[0]
         size = int(self._mask[which]) + 1
-        if room > size - size // 4:
+        if room > size // 2:
             size = 1 << (room + room // 2).bit_length()
             if self._end + size > len(self._arena):
                 self._repack(size)
