@@ -111,10 +111,14 @@ class Comparison:
         """Return where the metric is a percentage, (cell,)."""
         return np.array([self.is_absolute(m) for m in self.metrics])[self.metric_of_cell()]
 
+    def units(self, name: str, table: str = "") -> str:
+        """Return the units of a variable, `1` where it has none."""
+        source = self.cells.tables[table] if table else self.cells.root
+        return known(name, source[name].attrs, table).units
+
     def is_absolute(self, name: str, table: str = "") -> bool:
         """Return whether a variable is a percentage, whose change is a difference of points."""
-        source = self.cells.tables[table] if table else self.cells.root
-        return known(name, source[name].attrs, table).units in ("percent", "%")
+        return self.units(name, table) in ("percent", "%")
 
     @property
     def data(self) -> xr.Dataset:

@@ -154,3 +154,8 @@ def _any_number(stat: Stat) -> bool:
 def counted(number: int, what: str) -> str:
     """Return a number and what is counted, `1 point` or `2 points`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def unit_text(units: str) -> str:
+    """Return units in brackets, as they stand after a name; nothing where there are none."""
+    return "" if units == "1" else f" [{units.replace('s-1', '1/s')}]"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sweep.lkp import unit_text
 from sweep.surface import Panel, Surface
 
 if TYPE_CHECKING:  # matplotlib takes a second to import; only a run's end needs it
@@ -257,8 +258,7 @@ def _ticks(spot: "Axes", surface: Surface, width: float, step_y: int) -> None:
 
 
 def _panel_title(surface: Surface, panel: Panel) -> str:
-    units = "" if panel.units == "1" else f" [{panel.units.replace('s-1', '1/s')}]"
-    metric = f"{panel.metric}{units}"
+    metric = panel.metric + unit_text(panel.units)
     several = len({p.value for p in surface.panels}) > 1
     first = f"{panel.workload}: {metric}" if panel.workload else metric
     return f"{first}\n{surface.axis}={panel.value}" if several else first

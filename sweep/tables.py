@@ -10,7 +10,7 @@ from allocator.counters import CAUSES
 from sweep.cells import Cells
 from sweep.compare import Comparison
 from sweep.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
-from sweep.lkp import counted, group_text, mmtests, stat_line
+from sweep.lkp import counted, group_text, mmtests, stat_line, unit_text
 from sweep.stats import Floats, change, summarise
 from sweep.surface import effects, means_by_axis, without_comparison
 
@@ -126,8 +126,9 @@ def summary_table(cells: Cells, metric: str | None = None, limit: int | None = N
     for cell, where in zip(listed, marked_places(whole, ranking, listed), strict=True):
         key = whole.metrics[whole.metric_of_cell()[cell]]
         mean, std = summary.mean[cell], summary.std[cell]
+        shown = key + unit_text(whole.units(key))
         stat = Stat(
-            key=key, mean=tuple(mean.tolist()), std=tuple(std.tolist()), change=(), absolute=False
+            key=shown, mean=tuple(mean.tolist()), std=tuple(std.tolist()), change=(), absolute=False
         )
         bad = [f"{int(n[cell].sum())} {why}" for why, n in failures.items() if n[cell].any()]
         rows.append([*where.values(), stat_line(stat) + ("  " + ", ".join(bad) if bad else "")])

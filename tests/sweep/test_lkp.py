@@ -190,7 +190,7 @@ def test_without_comparison_there_is_a_table_of_the_metric():
     )
     assert lines[1] == (
         "icx        3               *                     hackbench_sockets     1225000        "
-        "throughput"
+        "throughput [1/s]"
     )
     assert lines[-2].endswith("hugepages                   -        nr_hugepages  3 oom")
     assert summary_table(cells_of(ds), limit=2).splitlines()[3] == "... and 6 more points"
