@@ -83,6 +83,9 @@ class Kswapd:
         exponential distribution; None: always the mean.
     on_sleep
         Called with the largest order it was woken for when it goes to sleep.
+    reclaim_each
+        Does what `reclaim` does for several numbers of pages, if that can be done at once; tells
+        whether.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class Kswapd:
         pace: Pace,
         jitter: np.random.Generator | None = None,
         on_sleep: Callable[[int], None] | None = None,
+        reclaim_each: Callable[[list[int]], bool] | None = None,
     ) -> None:
         self._policy = policy
         self._zones = list(zones)
@@ -103,6 +107,7 @@ class Kswapd:
         self._jitter = jitter
         self._drawn: list[int] = []
         self._on_sleep = on_sleep
+        self._reclaim_each = reclaim_each
         self.awake = False
         self.wakes = 0
         """Times that it was woken from sleep (pageoutrun)."""
@@ -158,11 +163,34 @@ class Kswapd:
         return self.run(credit)
 
     def ticks(self, times: int) -> None:
-        """Let the time of several requests pass."""
+        """Let the time of several requests pass; work within one pass is done at once."""
+        sizes: list[int] = []
+        room = self._left
         for _ in range(times):
-            if not self.awake:
-                return
-            self.tick()
+            if not self.awake or self._wait > 0 or self.pace.slice_pages is not None:
+                self.tick()
+                room = self._left
+                continue
+            self._credit += self.pace.pages if self._jitter is None else self._draw()
+            if self._credit < CLUSTER:
+                continue
+            pages, self._credit = int(self._credit), 0.0
+            sizes.append(pages)
+            room -= pages
+            if room <= 0:
+                self._run_each(sizes)
+                sizes, room = [], self._left
+        self._run_each(sizes)
+
+    def _run_each(self, sizes: list[int]) -> None:
+        """Run for each of some numbers of pages."""
+        pages = sum(sizes)
+        if pages < self._left and self._reclaim_each is not None and self._reclaim_each(sizes):
+            self._left -= pages
+            self._done += pages
+            return
+        for budget in sizes:
+            self.run(budget)
 
     def _draw(self) -> int:
         """Draw the pages of an interval; draws are made in bulk, their order is what counts."""

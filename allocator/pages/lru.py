@@ -125,13 +125,7 @@ class Lru:
             Runs of pages; their use is cleared.
         """
         left = min(pages, self.pages)
-        if whole == 1 and left > 0 and self._at_hand(left):
-            start, count = self._runs[0]
-            if count > left:
-                self._runs[0] = (start + left, count - left)
-            else:
-                self._pop()
-            self.uses_of(start).forget(start, left, _CACHE)
+        if whole == 1 and left > 0 and (start := self.take_at_hand(left)) >= 0:
             yield start, left
             return
         rotated = 0
@@ -151,16 +145,24 @@ class Lru:
             left -= length
             yield here, length
 
-    def _at_hand(self, pages: int) -> bool:
-        """Tell whether that many oldest pages are known to be one run of clean cache; take note."""
+    def take_at_hand(self, pages: int) -> int:
+        """Take that many oldest pages if they are known to be one run of clean cache.
+
+        Return the first of them, -1 if nothing was taken.
+        """
         use, losses, begin, end = self._known
-        if use is None or losses != use.losses or not self._runs:
-            return False
+        if use is None or losses != use.losses or not self._runs or pages < 1:
+            return -1
         start, count = self._runs[0]
         if count < pages or start < begin or start + pages > end:
-            return False
+            return -1
         self._known = (use, losses, start + pages, end)
-        return True
+        if count > pages:
+            self._runs[0] = (start + pages, count - pages)
+        else:
+            self._pop()
+        use.forget(start, pages, _CACHE)
+        return start
 
     def _first_run(self, use: PageUse, start: int, count: int, want: int, whole: int) -> Run:
         """Return the first clean cache of the oldest run, at most `want` pages; (-1, 0) if none.

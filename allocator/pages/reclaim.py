@@ -67,7 +67,14 @@ class Node:
         self.shadows = False
         """Pages were reclaimed, and what remembers them is still there."""
         self.kswapd = Kswapd(
-            policy, zones, self.lru, self._for_kswapd, pace, jitter, self._kswapd_sleeps
+            policy,
+            zones,
+            self.lru,
+            self._for_kswapd,
+            pace,
+            jitter,
+            self._kswapd_sleeps,
+            self._each_for_kswapd,
         )
 
     def zone_at(self, pfn: int) -> Zone:
@@ -112,6 +119,20 @@ class Node:
 
     def _for_kswapd(self, pages: int) -> int:
         return self.take(pages, "kswapd")
+
+    def _each_for_kswapd(self, sizes: list[int]) -> bool:
+        """Take several numbers of pages, as long as they are known to be one run of small pages."""
+        pages = sum(sizes)
+        start = -1 if self.policy.large_folios else self.lru.take_at_hand(pages)
+        if start < 0:
+            return False
+        held = self.held["kswapd", self.zone_at(start).index]
+        for count in sizes:
+            held.pass_on(start, count, active=True)
+            start += count
+        self._count("kswapd", pages)
+        self.shadows = self.shadows or pages > 0
+        return True
 
     def _kswapd_sleeps(self, order: int) -> None:
         for compactor in self.compactors.values():
