@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from allocator.slabs.get_partial import Taken, choose_list, count_taken, stack
 from allocator.slabs.pool import CPU, FREE, LOST, NONE
-from allocator.slabs.ranks import stable_order
+from allocator.slabs.ranks import counted, gathered, stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Stage, Window
@@ -192,8 +192,8 @@ class Burst:
         ends = seen.cumsum()
         first = ends - seen
         owner = self._all[: len(who)].repeat(seen)
-        slab = cpu.partial[(place * cpu.width + height - 1 + first)[owner] - np.arange(len(owner))]
-        free = pool.word[slab] & FREE
+        slab = cpu.partial[(place * cpu.width + height - 1 + first)[owner] - counted(len(owner))]
+        free = gathered(pool.word, slab) & FREE
         total = np.zeros(len(owner) + 1, dtype=np.int64)
         free.cumsum(out=total[1:])
         before = total[first]
@@ -229,7 +229,7 @@ class Burst:
             return
         state = self.state
         slab, times = np.concatenate(self._slabs), np.concatenate(self._updates)
-        state.statistics.update(state.pool.home[slab], times.astype(np.int64))
+        state.statistics.update(gathered(state.pool.home, slab), times.astype(np.int64))
         if state.events.record:
             by = np.concatenate(self._by)
             some = (times != 0).nonzero()[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.ranks import group_lengths, group_starts, ragged, sorted_by
+from allocator.slabs.ranks import counted, gathered, group_lengths, group_starts, ragged, sorted_by
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 
@@ -83,7 +83,7 @@ def push(state: State, place: Ints, slab: Ints, time: Ints, objects: Words | Non
     by, time = sorted_by(place[time], time, len(state.row_of))
     starts = group_starts(by)
     counts, cpus = group_lengths(starts, len(by)), by[starts]
-    pushes = _Pushes(by, slab[time], time, starts, counts, cpus, state.cpu.nr[cpus])
+    pushes = _Pushes(by, gathered(slab, time), time, starts, counts, cpus, state.cpu.nr[cpus])
     state.statistics.add(Stat.CPU_PARTIAL_FREE, state.row_of[cpus], counts)
     if state.policy.cpu_partial_counts == "objects":
         free = np.ones_like(time) if objects is None else objects[time].astype(np.int64)
@@ -155,7 +155,7 @@ def _stack(state: State, pushes: _Pushes, drains: _Drains) -> None:
     bottom[drains.owner] = drains.closing
     height = pushes.starts + pushes.counts - bottom
     cpu.widen(int(height.max()))
-    at = np.arange(size) - bottom.repeat(pushes.counts)
+    at = counted(size) - bottom.repeat(pushes.counts)
     kept = (at >= 0).nonzero()[0]
     cpu.partial[(pushes.place * cpu.width + at)[kept]] = pushes.slab[kept]
     cpu.nr[pushes.cpus] = height

@@ -17,7 +17,7 @@ from allocator.slabs.cpu_partial import Drained, push
 from allocator.slabs.keep_empty import ADD, REMOVE_EMPTY
 from allocator.slabs.node import DRAIN, ListEvents, apply_events, asks
 from allocator.slabs.pool import CPU, FREE, LISTED, LOST, PARTIAL
-from allocator.slabs.ranks import group_lengths, group_starts, stable_order
+from allocator.slabs.ranks import gathered, group_lengths, group_starts, stable_order
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
 from allocator.slabs.window import Window
@@ -109,9 +109,9 @@ def _change_words(state: State, place: Ints, slab: Ints, count: Words, at_once: 
     """Add the objects to the slabs' freelists; slabs found full get the place they are put in."""
     word = state.pool.word
     new_place = PARTIAL if state.has_cpu_partial else 0
-    before = word[slab]
+    before = gathered(word, slab)
     np.add.at(word, slab, count)
-    after = word[slab]
+    after = gathered(word, slab)
     again = (after - before != count).nonzero()[0]  # several entries have these slabs
     if len(again):
         before[again] = _words_between(slab[again], before[again], count[again], new_place)
@@ -244,7 +244,7 @@ def _count_slow(state: State, frees: Frees, own: Ints, late: Late, pushed: Ints)
     times = np.ones(len(slab), dtype=np.int64) if frees.at_once else frees.count.astype(np.int64)
     times[own] = 0
     updates = np.zeros_like(statistics.slab_updates)
-    np.add.at(updates, state.pool.home[slab], times)
+    np.add.at(updates, gathered(state.pool.home, slab), times)
     statistics.slab_updates += updates
     slow = updates.reshape(-1, state.nr_nodes).sum(axis=1)
     if policy.generation == "cpu_slabs":  # 7.x counts what users free, not what sheaves flush

@@ -4,10 +4,28 @@ Requests of one window that meet at one list are told apart by their rank there:
 takes the r-th share. All functions keep the order of equal keys.
 """
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Kind = TypeVar("Kind", bound=np.generic)
+
+_counted = np.arange(1 << 16)
+
+
+def counted(size: int) -> Ints:
+    """Return 0..size-1, not to be written to; making them anew each time would cost more."""
+    global _counted
+    if size > len(_counted):
+        _counted = np.arange(2 * size)
+    return _counted[:size]
+
+
+def gathered(values: NDArray[Kind], index: Ints) -> NDArray[Kind]:
+    """Return values[index] without a check of bounds: the index must be right."""
+    return values.take(index, mode="wrap")
 
 
 def stable_order(keys: NDArray[np.integer], bound: int) -> Ints:
@@ -28,7 +46,7 @@ def stable_order(keys: NDArray[np.integer], bound: int) -> Ints:
         return np.argsort(keys, kind="stable")
     packed = keys.astype(np.int64)
     packed <<= bits
-    packed |= np.arange(size)
+    packed |= counted(size)
     numbers = _sorted_numbers(packed, (bound - 1).bit_length() + bits)
     numbers &= (1 << bits) - 1
     return numbers.astype(np.int64, copy=False)
@@ -84,7 +102,7 @@ def group_lengths(starts: Ints, size: int) -> Ints:
 
 def ranks_from(starts: Ints, size: int) -> Ints:
     """Return each element's place in its group, given where the groups begin."""
-    return np.arange(size) - starts.repeat(group_lengths(starts, size))
+    return counted(size) - starts.repeat(group_lengths(starts, size))
 
 
 def rank_among_equals(keys: NDArray[np.integer], bound: int) -> Ints:
@@ -101,6 +119,6 @@ def ragged(starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> Ints:
     """Return starts[i], starts[i]+1, ... (lengths[i] numbers) for every i, one after another."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    numbers: Ints = np.arange(total)
-    numbers += (starts - (ends - lengths)).repeat(lengths)
+    numbers: Ints = (starts - (ends - lengths)).repeat(lengths)
+    numbers += counted(total)
     return numbers

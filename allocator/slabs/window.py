@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.gfp import THISNODE
-from allocator.slabs.ranks import group_lengths, stable_order
+from allocator.slabs.ranks import gathered, group_lengths, stable_order
 
 Ints = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Runs:
     def sorted(cls, request: Ints, slab: Ints, count: NDArray[np.int32], requests: int) -> Self:
         """Build from runs in the order in which they were handed out."""
         order = stable_order(request, requests)
-        return cls(request[order], slab[order], count[order])
+        return cls(gathered(request, order), gathered(slab, order), gathered(count, order))
 
 
 class Window:
