@@ -43,8 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.path.append(str(PLUGINS))  # Hydra takes sweepers from hydra_plugins.* only
     from hydra.errors import HydraException  # below the path, so that Hydra finds the sweeper
     from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
-    from sweep.messages import hydra_message, is_from_hydra
+    from sweep.messages import hydra_message, is_from_hydra, yaml_message
     from sweep.resume import taken_up
 
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"
@@ -58,6 +59,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if full:
             raise
         print(f"slabsweep: {hydra_message(error)}", file=sys.stderr)
+        return USER_ERROR
+    except YAMLError as error:
+        if full:
+            raise
+        print(f"slabsweep: {yaml_message(error)}", file=sys.stderr)
         return USER_ERROR
     except ValueError as error:  # Hydra has these for some wrong overrides
         if full or not is_from_hydra(error):

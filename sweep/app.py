@@ -145,11 +145,13 @@ def _in_folder(
         say_times(tally, clock, simulated, executor)
         executor.close()
         log.debug("executor closed after %.2f s", clock.elapsed())
-        _report(folder, points, request)
+        reported = _report(folder, points, request)
     log.info("%s: %s", folder / DATASET, ", ".join(f"{n} {s}" for s, n in counts.items() if n))
     log.debug("all done after %.2f s", clock.elapsed())
     if counts["failed"] or counts["pending"]:
         say_failures(points, found, folder)
+        raise SystemExit(1)
+    if not reported:
         raise SystemExit(1)
     return 0
 
@@ -313,13 +315,13 @@ def _write(
     return counts
 
 
-def _report(folder: Path, points: Points, request: Request) -> None:
-    """Print the comparison and draw the picture."""
+def _report(folder: Path, points: Points, request: Request) -> bool:
+    """Print the comparison and draw the picture; False if that failed."""
     if not request.settings.report:
-        return
+        return True
     if points.grid.size > MOST_REPORTED:
         log.info("a large dataset is reported on demand: python -m sweep.report %s", folder)
-        return
+        return True
     import xarray as xr  # slow to load, and needed only now
 
     from sweep.report import finish
@@ -330,6 +332,8 @@ def _report(folder: Path, points: Points, request: Request) -> None:
     except Exception as error:  # the dataset is safe, and that matters more than its picture
         log.error("the dataset is written, but its report failed: %s", _one_line(error))
         log.debug("why the report failed", exc_info=True)
+        return False
+    return True
 
 
 @contextmanager

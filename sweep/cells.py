@@ -178,6 +178,9 @@ def open_cells(path: Path) -> Cells:
         If there is no such file or it is not the dataset of a sweep.
     """
     file = path / "dataset.nc" if path.is_dir() else path
+    if not file.exists() and (path / "run.json").exists():
+        wanted = f"a finished run; to finish this one: python -m sweep resume={path}"
+        raise ConfigError("dataset", f"no {file}", wanted)
     if not file.exists():
         raise ConfigError("dataset", str(file), "a run's directory or the dataset.nc in it")
     try:

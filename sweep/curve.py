@@ -145,13 +145,16 @@ def _numbers(cells: Cells, axis: str) -> Floats:
     Raises
     ------
     ConfigError
-        If one is not a number.
+        If one is not a number above 0.
     """
+    found = ", ".join(cells.labels(axis))
     try:
-        return np.array([float(text) for text in cells.labels(axis)])
+        values = np.array([float(text) for text in cells.labels(axis)])
     except ValueError:
-        found = ", ".join(cells.labels(axis))
         raise ConfigError("--curve", axis, f"an axis of numbers, not of {found}") from None
+    if (values <= 0).any():  # the scale is logarithmic
+        raise ConfigError("--curve", axis, f"an axis of numbers above 0, not of {found}")
+    return values
 
 
 def _means(values: Floats) -> Floats:

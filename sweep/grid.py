@@ -178,6 +178,44 @@ def excluded(clause: str, dims: Sequence[Dim]) -> NDArray[np.bool_]:
     return cells
 
 
+def narrowed(clauses: Sequence[str], pinned: Mapping[str, Axis]) -> tuple[str, ...]:
+    """Return clauses of a configuration for a grid of which some axes have one value only.
+
+    A condition that a pinned value meets falls away; a clause with one that it does not meet names
+    no cell, and falls away as a whole.
+
+    Raises
+    ------
+    ConfigError
+        If a clause names all cells that are left.
+    """
+    kept = []
+    for clause in clauses:
+        parts = clause.split("&")
+        found = [_CLAUSE.fullmatch(part) for part in parts]
+        keys = [match.group(1) if match else "" for match in found]
+        met = [
+            key not in pinned or _is_met(pinned[key], *match.groups()[1:])
+            for key, match in zip(keys, found, strict=True)
+            if match is not None
+        ]
+        if not all(met):
+            continue
+        left = [part for part, key in zip(parts, keys, strict=True) if key not in pinned]
+        if not left:
+            raise ConfigError("sweep.exclude", clause, "at least one point left to simulate")
+        kept.append("&".join(left))
+    return tuple(kept)
+
+
+def _is_met(pinned: Axis, sign: str, right: str) -> bool:
+    """Tell whether the only value of an axis meets a condition, which may name others."""
+    if sign in _COMPARISONS:
+        return bool(_chosen(pinned, sign, right, right)[0])
+    texts = (text.strip().strip("'\"") for text in (right, *right.split("|")))
+    return any(_means(text, pinned, 0) for text in texts) == (sign == "=")
+
+
 def _rank(axis: Axis) -> tuple[int, str]:
     return GROUPS.index(axis.group) if axis.group in GROUPS else len(GROUPS), axis.key
 

@@ -8,6 +8,7 @@ from hydra.errors import (
     OverrideParseException,
 )
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError, YAMLError
 
 from allocator.errors import ConfigError
 from sweep.axes import number_hint
@@ -28,6 +29,14 @@ def hydra_message(error: Exception) -> str:
     if isinstance(error, OmegaConfBaseException):
         return _omegaconf(error, "")
     return _line(str(error))
+
+
+def yaml_message(error: YAMLError) -> str:
+    """Return one line that says where a file is no YAML."""
+    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
+        return _line(str(error))
+    mark = error.problem_mark
+    return _line(f"{mark.name}:{mark.line + 1}: found YAML that cannot be read ({error.problem})")
 
 
 def is_from_hydra(error: Exception) -> bool:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from allocator.errors import ConfigError
 from sweep.axes import Axis, Interval, axis_of, filled
 from sweep.compose import Composer
-from sweep.grid import Dim, Grid, grid_of
+from sweep.grid import Dim, Grid, grid_of, narrowed
 from sweep.sampling import sampled
 from sweep.settings import GridSettings, Settings, values_text
 
@@ -118,6 +118,8 @@ def request_of(
                 else:
                     fixed.append(f"{key}={text}")
         settings = Settings.from_config(composer.resolved(fixed))
+    if "sweep.exclude" not in given:
+        settings = replace(settings, grid=_around(settings.grid, overrides))
     config = composer.resolved(fixed)
     if settings.grid.grids and not typed:
         grid = _united(reader, settings, config)
@@ -157,6 +159,18 @@ def _only_typed(grid: GridSettings, given: set[str]) -> GridSettings:
         exclude=grid.exclude if "sweep.exclude" in given else (),
         grids=grid.grids if any(re.match(r"sweep\.grids\b", key) for key in given) else {},
     )
+
+
+def _around(grid: GridSettings, overrides: Sequence[Override]) -> GridSettings:
+    """Fit the configuration's exclusions to the axes that were given one value each."""
+    pinned = {}
+    for override in overrides:
+        if not override.is_sweep_override() and not override.is_delete():
+            key, text = override.key_or_group, override.get_value_element_as_str()
+            pinned[key] = Axis(
+                key=key, element=key, is_group=False, values=(override.value(),), texts=(text,)
+            )
+    return replace(grid, exclude=narrowed(grid.exclude, pinned))
 
 
 def _product(axes: Sequence[Axis | Interval], settings: Settings) -> Grid:

@@ -124,7 +124,7 @@ def test_the_lpar_has_all_its_cpus_on_a_node_without_memory() -> None:
 
 def test_a_record_machine_needs_a_path() -> None:
     config = yaml.safe_load((PROFILES / "record.yaml").read_text())
-    with pytest.raises(ConfigError, match=r"machine\.record: found None, expected the path of a record"):
+    with pytest.raises(ConfigError, match=r"machine\.record: found None, expected the path"):
         Machine.from_config(config)
     with pytest.raises(ConfigError, match=r"machine\.record"):
         Machine.from_config({**config, "record": "/no/such/file.json"})

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from allocator.errors import ConfigError
-from sweep.grid import excluded, grid_of
+from sweep.axes import Axis
+from sweep.grid import excluded, grid_of, narrowed
 from sweep.sampling import sampled
 from tests.sweep.grids import axis, interval_or_axis
 
@@ -132,3 +133,26 @@ def test_samplers_that_cannot_be() -> None:
         sampled([interval], samples=10, sampler="sobol", seed=0)
     with pytest.raises(ConfigError, match="latin_hypercube, sobol"):
         sampled([interval], samples=10, sampler="random", seed=0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "left"),
+    [
+        ("machine", "b", [" slab.max_order=2"]),
+        ("machine", "a", []),
+        ("slab.max_order", 2, ["machine=b "]),
+        ("slab.max_order", 1, []),
+        ("kernel", "v6_1", ["machine=b & slab.max_order=2"]),
+    ],
+)
+def test_a_clause_fits_what_is_pinned(key: str, value: str | int, left: list[str]) -> None:
+    assert list(narrowed(["machine=b & slab.max_order=2"], {key: pinned(key, value)})) == left
+
+
+def test_a_clause_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one point left"):
+        narrowed(["machine=b|c"], {"machine": pinned("machine", "b")})
+
+
+def pinned(key: str, value: str | int) -> Axis:
+    return Axis(key=key, element=key, is_group=False, values=(value,), texts=(str(value),))
