@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from sweep.cells import Cells, cells_of
-from sweep.compare import compare
-from sweep.stats import summarise
-from sweep.surface import metric_surfaces, surfaces
-from sweep.tables import Report, report_of
+from sweep.answer.cells import Cells, cells_of
+from sweep.answer.compare import compare
+from sweep.answer.stats import summarise
+from sweep.answer.surface import metric_surfaces, surfaces
+from sweep.answer.tables import Report, report_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,7 +144,7 @@ class SlabAccessor:
         --------
         >>> ds.slab.surface("kernel=v6_1", machine="icx").savefig("icx.png")
         """
-        from sweep.picture import colour_limit, figure_of  # matplotlib is slow to import
+        from sweep.pictures.heat_map import colour_limit, figure_of  # matplotlib is slow to import
 
         cells = self.cells
         found = (

@@ -13,15 +13,22 @@ from typing import NoReturn
 import xarray as xr
 
 from allocator.errors import ConfigError
-from sweep.cells import Cells, cells_of, open_cells
-from sweep.compare import compare
-from sweep.curve import curve_table, curves, draw_curves
-from sweep.lkp import group_text
-from sweep.page import page
-from sweep.picture import draw
+from sweep.answer.cells import Cells, cells_of, open_cells
+from sweep.answer.compare import compare
+from sweep.answer.lkp import group_text
+from sweep.answer.surface import metric_surfaces, surfaces
+from sweep.answer.tables import (
+    SHOWN_GROUPS,
+    SHOWN_ROWS,
+    SHOWN_STATS,
+    Report,
+    report_of,
+    summary_table,
+)
+from sweep.page.html import page
+from sweep.pictures.curve import curve_table, curves, draw_curves
+from sweep.pictures.heat_map import draw
 from sweep.settings import CompareSettings
-from sweep.surface import metric_surfaces, surfaces
-from sweep.tables import SHOWN_GROUPS, SHOWN_ROWS, SHOWN_STATS, Report, report_of, summary_table
 
 LAYOUTS = ("lkp", "mmtests")
 MOST_PICTURES = 12

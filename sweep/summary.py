@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from allocator.results import Status
+from sweep.answer.lkp import counted
 from sweep.executors import Executor
-from sweep.lkp import counted
 from sweep.points import Points, ignored_by
 from sweep.runner import Tally
 from sweep.store import Located

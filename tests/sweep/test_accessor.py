@@ -6,8 +6,8 @@ import pytest
 import xarray as xr
 
 import sweep.accessor
-import sweep.cells
-import sweep.picture
+import sweep.answer.cells
+import sweep.pictures.heat_map
 from allocator.errors import ConfigError
 from tests.sweep.synthetic import lab
 
@@ -22,7 +22,7 @@ def test_the_examples_hold(tmp_path, monkeypatch):
     assert results.attempted >= 10
 
 
-@pytest.mark.parametrize("module", [sweep.cells, sweep.picture])
+@pytest.mark.parametrize("module", [sweep.answer.cells, sweep.pictures.heat_map])
 def test_the_examples_of_other_modules_hold(module):
     assert doctest.testmod(module).failed == 0
 

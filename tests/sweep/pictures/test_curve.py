@@ -7,8 +7,8 @@ import pytest
 import xarray as xr
 
 from allocator.errors import ConfigError
-from sweep.cells import Cells, cells_of
-from sweep.curve import curve_table, curves
+from sweep.answer.cells import Cells, cells_of
+from sweep.pictures.curve import curve_table, curves
 from sweep.report import main
 
 CPUS = [4, 1, 2]

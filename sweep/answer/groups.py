@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.results import Status
-from sweep.compare import Comparison
-from sweep.dataset import EXCLUDED, STATUSES
-from sweep.stats import (
+from sweep.answer.compare import Comparison
+from sweep.answer.stats import (
     OTHER_RATIO,
     Bools,
     Floats,
@@ -18,6 +17,7 @@ from sweep.stats import (
     changed,
     summarise,
 )
+from sweep.dataset import EXCLUDED, STATUSES
 
 ANY = "*"
 """Stands for all values of an axis that has no effect on a cell."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from sweep.stats import change, changed, summarise
+from sweep.answer.stats import change, changed, summarise
 
 
 def of(*values):

@@ -7,10 +7,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from sweep.cells import Cells, known
-from sweep.compare import Comparison, metrics_of
-from sweep.groups import no_effect
-from sweep.stats import Bools, Floats, summarise
+from sweep.answer.cells import Cells, known
+from sweep.answer.compare import Comparison, metrics_of
+from sweep.answer.groups import no_effect
+from sweep.answer.stats import Bools, Floats, summarise
 
 APART = ("machine", "workload")
 """Axes that get pictures and panels of their own rather than rows and columns."""

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from allocator.errors import ConfigError
-from sweep.cells import Cells, cells_of, label, open_cells
+from sweep.answer.cells import Cells, cells_of, label, open_cells
 from tests.sweep.synthetic import dataset, lab
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.errors import ConfigError
-from sweep.cells import cells_of
-from sweep.compare import compare
-from sweep.groups import ANY, groups, no_effect, rank
+from sweep.answer.cells import cells_of
+from sweep.answer.compare import compare
+from sweep.answer.groups import ANY, groups, no_effect, rank
 from tests.sweep.synthetic import dataset, lab
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sweep.cells import cells_of
-from sweep.compare import compare
-from sweep.groups import Failure, Group, Stat
-from sweep.lkp import group_text, mmtests, stat_line
-from sweep.tables import report_of, summary_table
+from sweep.answer.cells import cells_of
+from sweep.answer.compare import compare
+from sweep.answer.groups import Failure, Group, Stat
+from sweep.answer.lkp import group_text, mmtests, stat_line
+from sweep.answer.tables import report_of, summary_table
 from tests.sweep.synthetic import dataset, lab
 
 GROUP = """\

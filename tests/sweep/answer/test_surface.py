@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from sweep.cells import cells_of
-from sweep.compare import compare
-from sweep.groups import rank
-from sweep.picture import colour_limit, draw, figure_of, percent, short
-from sweep.surface import column_axis, effects, metric_surfaces, surfaces
+from sweep.answer.cells import cells_of
+from sweep.answer.compare import compare
+from sweep.answer.groups import rank
+from sweep.answer.surface import column_axis, effects, metric_surfaces, surfaces
+from sweep.pictures.heat_map import colour_limit, draw, figure_of, percent, short
 from tests.sweep.synthetic import dataset, lab
 
 

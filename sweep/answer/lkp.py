@@ -6,7 +6,7 @@ Widths, formats and headings are those of lkp-tests' lib/compare.rb, trailing bl
 import math
 from collections.abc import Mapping, Sequence
 
-from sweep.groups import Failure, Group, Stat
+from sweep.answer.groups import Failure, Group, Stat
 
 ABS_WIDTH = 10
 REL_WIDTH = 10

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from allocator.counters import CAUSES, MAIN
 from allocator.errors import ConfigError
-from sweep.cells import REPLICATE, Cells, known
+from sweep.answer.cells import REPLICATE, Cells, known
+from sweep.answer.stats import METRIC_RATIO, Bools, Floats, Summary, change, changed, summarise
 from sweep.dataset import STATUSES
-from sweep.stats import METRIC_RATIO, Bools, Floats, Summary, change, changed, summarise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""The page to send: one HTML file with words, tables, pictures and commands."""
