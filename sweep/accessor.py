@@ -16,8 +16,8 @@ import xarray as xr
 from sweep.answer.cells import Cells, cells_of
 from sweep.answer.compare import compare
 from sweep.answer.stats import summarise
-from sweep.answer.surface import metric_surfaces, surfaces
 from sweep.answer.tables import Report, report_of
+from sweep.pictures.panels import metric_surfaces, surfaces
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

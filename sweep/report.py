@@ -16,7 +16,6 @@ from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of, open_cells
 from sweep.answer.compare import compare
 from sweep.answer.lkp import group_text
-from sweep.answer.surface import metric_surfaces, surfaces
 from sweep.answer.tables import (
     SHOWN_GROUPS,
     SHOWN_ROWS,
@@ -28,6 +27,7 @@ from sweep.answer.tables import (
 from sweep.page.html import page
 from sweep.pictures.curve import curve_table, curves, draw_curves
 from sweep.pictures.heat_map import draw
+from sweep.pictures.panels import metric_surfaces, surfaces
 from sweep.settings import CompareSettings
 
 LAYOUTS = ("lkp", "mmtests")

@@ -9,10 +9,10 @@ import xarray as xr
 from allocator.counters import CAUSES
 from sweep.answer.cells import Cells
 from sweep.answer.compare import Comparison
+from sweep.answer.effects import effects, means_by_axis, without_comparison
 from sweep.answer.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
 from sweep.answer.lkp import counted, group_text, mmtests, stat_line, unit_text
 from sweep.answer.stats import Floats, change, summarise
-from sweep.answer.surface import effects, means_by_axis, without_comparison
 
 KEPT_GROUPS = 1000
 """Most groups that compare.txt holds."""

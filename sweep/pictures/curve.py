@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from allocator.counters import CAUSES
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells
-from sweep.answer.surface import without_comparison
+from sweep.answer.effects import without_comparison
 
 if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs it
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sweep.answer.lkp import unit_text
-from sweep.answer.surface import Panel, Surface
+from sweep.pictures.panels import Panel, Surface
 
 if TYPE_CHECKING:  # matplotlib takes a second to import; only a run's end needs it
     from matplotlib.axes import Axes

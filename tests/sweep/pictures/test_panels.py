@@ -6,9 +6,10 @@ from matplotlib.image import imread
 
 from sweep.answer.cells import cells_of
 from sweep.answer.compare import compare
+from sweep.answer.effects import effects
 from sweep.answer.groups import rank
-from sweep.answer.surface import column_axis, effects, metric_surfaces, surfaces
 from sweep.pictures.heat_map import colour_limit, draw, figure_of, percent, short
+from sweep.pictures.panels import column_axis, metric_surfaces, surfaces
 from tests.sweep.synthetic import dataset, lab
 
 
