@@ -214,6 +214,16 @@ CAUSES: dict[str, Cause] = {
 }
 """What may lie behind a regression, in percent; a cause counts where its variables are there."""
 
+CPU_TIME: tuple[str, ...] = (
+    "work_ns",
+    "slab_ns",
+    "list_lock_ns",
+    "list_lock_wait_ns",
+    "zone_lock_ns",
+    "zone_lock_wait_ns",
+)
+"""What `cpu_time_ns` is the sum of."""
+
 MAIN: tuple[str, ...] = (
     "nr_hugepages",
     "throughput",

@@ -144,7 +144,8 @@ class SlabAccessor:
         --------
         >>> ds.slab.surface("kernel=v6_1", machine="icx").savefig("icx.png")
         """
-        from sweep.pictures.heat_map import colour_limit, figure_of  # matplotlib is slow to import
+        from sweep.pictures.heat_map import figure_of  # matplotlib is slow to import
+        from sweep.pictures.shades import colour_limit
 
         cells = self.cells
         found = (

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import xarray as xr
 
@@ -25,14 +25,13 @@ from sweep.answer.tables import (
     summary_table,
 )
 from sweep.page.html import page
-from sweep.pictures.curve import curve_table, curves, draw_curves
-from sweep.pictures.heat_map import draw
-from sweep.pictures.panels import metric_surfaces, surfaces
+from sweep.pictures.curve import curve_table, curves
 from sweep.settings import CompareSettings
 
+if TYPE_CHECKING:
+    from sweep.pictures.album import Picture
+
 LAYOUTS = ("lkp", "mmtests")
-MOST_PICTURES = 12
-"""Machines that get a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +95,10 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     comparison = compare(cells, wish.baseline, metric=wish.metric, against=wish.against)
     report = report_of(comparison)
     text = _save(directory / f"compare{wish.suffix}.txt", report.text(layout=wish.layout))
-    found = surfaces(comparison)
-    paths = [text, *_draw(found[:MOST_PICTURES], directory, f"surface{wish.suffix}")]
+    from sweep.pictures.album import album_of  # matplotlib is slow to import
+
+    pictures = album_of(comparison, report.ranking)
+    paths = [text, *_save_pictures(pictures, directory, wish.suffix)]
     if wish.html:
         paths.append(_write_page(report, directory, wish, paths[1:]))
     # only now: who reads through a pipe may close it, and the files are wanted all the same
@@ -105,8 +106,6 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     if len(report.groups) > wish.limit:
         print(f"{len(report.groups) - wish.limit} more groups in {text}")
     print(*(f"wrote {path}" for path in paths), sep="\n")
-    if len(found) > MOST_PICTURES:
-        print(f"{len(found) - MOST_PICTURES} more machines have no picture")
     return paths
 
 
@@ -125,16 +124,14 @@ def write_curves(
     found = curves(cells, axis, metric=metric, mark=mark or "")
     if not found:
         raise ConfigError("--curve", axis, "at least one point with a result")
-    stem = f"curve-{found[0].axis}"
-    text = _save(directory / f"{stem}.txt", curve_table(found))
-    picture = directory / f"{stem}.png"
-    try:
-        draw_curves(found, picture)
-    except OSError as error:
-        raise ConfigError("--out", str(directory), f"a directory to write to ({error})") from error
+    from sweep.pictures.album import curves_picture  # matplotlib is slow to import
+
+    picture = curves_picture(found, growth=True)
+    text = _save(directory / f"{picture.stem}.txt", curve_table(found))
+    paths = [text, *_save_pictures([picture], directory, "")]
     print(curve_table(found))
-    print(*(f"wrote {path}" for path in (text, picture)), sep="\n")
-    return [text, picture]
+    print(*(f"wrote {path}" for path in paths), sep="\n")
+    return paths
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -235,8 +232,9 @@ def _possible(cells: Cells, baseline: str) -> str | None:
 def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     text = summary_table(cells, wish.metric)
     path = _save(directory / f"summary{wish.suffix}.txt", text)
-    found = metric_surfaces(cells, wish.metric)[:MOST_PICTURES]
-    paths = [path, *_draw(found, directory, f"surface{wish.suffix}")]
+    from sweep.pictures.album import album_of_metric  # matplotlib is slow to import
+
+    paths = [path, *_save_pictures(album_of_metric(cells, wish.metric), directory, wish.suffix)]
     if wish.html:
         body = page("Sweep", text, paths[1:], [], json.dumps(cells.provenance(), indent=1))
         paths.append(_save(directory / f"report{wish.suffix}.html", body))
@@ -264,19 +262,24 @@ def _write_page(report: Report, directory: Path, wish: Wish, pictures: Sequence[
     return _save(directory / f"report{wish.suffix}.html", body)
 
 
-def _draw(found: Sequence[object], directory: Path, stem: str) -> list[Path]:
-    try:
-        return draw(list(found), directory, stem)  # type: ignore[arg-type]
-    except OSError as error:
-        raise ConfigError("--out", str(directory), f"a directory to write to ({error})") from error
+def _save_pictures(pictures: "Sequence[Picture]", directory: Path, suffix: str) -> list[Path]:
+    """Write pictures; the suffix goes before a machine's name."""
+    paths = []
+    for picture in pictures:
+        kind, dash, name = picture.stem.partition("-")
+        paths.append(_save(directory / f"{kind}{suffix}{dash}{name}.png", picture.png))
+    return paths
 
 
-def _save(path: Path, text: str) -> Path:
-    """Write a text so that a reader sees the old or the new one, never a part."""
+def _save(path: Path, content: str | bytes) -> Path:
+    """Write a file so that a reader sees the old or the new one, never a part."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".tmp")
-        part.write_text(text, encoding="utf-8")
+        with part.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(path)
     except OSError as error:
         raise ConfigError("--out", str(path), f"a place to write to ({error.strerror})") from error

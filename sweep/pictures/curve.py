@@ -1,27 +1,26 @@
-"""Curves: how a metric grows along a numeric axis, and where a cause passes a mark."""
+"""Curves: a metric along a numeric axis, how sure it is, and where a cause passes a mark."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocator.counters import CAUSES
 from allocator.errors import ConfigError
-from sweep.answer.cells import Cells
+from sweep.answer.cells import Cells, known
+from sweep.answer.compare import Comparison
 from sweep.answer.effects import without_comparison
+from sweep.answer.groups import ANY, first_of_copies, no_effect
+from sweep.answer.stats import Floats, Summary, summarise
 
-if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs it
-    from matplotlib.axes import Axes
-
-Floats = NDArray[np.float64]
-
-APART = 0.45
-"""Least distance of two written values of the axis, in doublings."""
-STYLES = ("-", "--", ":")
-"""Of lines, once all colours are used."""
+CONFIDENCE = 0.95
+"""Of the bands around curves."""
+FEWEST = 3
+"""Values of an axis from which on it is drawn as curves without being asked to."""
+SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+"""Units that values of an axis may have, bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +33,10 @@ class Line:
     """(point,) values of the axis that have a result, rising."""
     y: Floats
     """(point,) metric, the mean of the replicates."""
+    low: Floats
+    """(point,) lower end of the mean's t interval; NaN for a single run."""
+    high: Floats
+    """(point,) upper end."""
     passes: float | None
     """First value of the axis at which the cause is at or above the mark."""
 
@@ -51,14 +54,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """The curves of one workload."""
+    """The curves of one panel."""
 
-    workload: str
-    """Workload, or "" where it was not swept."""
+    title: str
+    """Workload, and the machine where machines have panels of their own; "" if not swept."""
     axis: str
     """Swept axis that they run along."""
     metric: str
     """What grows."""
+    units: str
+    """Units of the metric, `1` where it has none."""
+    better: int
+    """+1 where a higher metric is better, -1 where a lower is, 0 if neither."""
+    ticks: tuple[tuple[float, str], ...]
+    """Values of the axis, and how they are written."""
     cause: str
     """Cause that is marked; "": none."""
     percent: float
@@ -66,8 +75,18 @@ class Curves:
     lines: tuple[Line, ...]
 
 
-def curves(cells: Cells, axis: str, *, metric: str | None = None, mark: str = "") -> list[Curves]:
-    """Cut a dataset into curves along an axis, those of a workload together.
+def curves(
+    cells: Cells,
+    axis: str,
+    *,
+    metric: str | None = None,
+    mark: str = "",
+    apart: Sequence[str] = ("workload",),
+    flat: bool = True,
+) -> list[Curves]:
+    """Cut a dataset into curves along an axis, one panel for each workload.
+
+    Lines that would be the same are one; the values by which they differ are not in its label.
 
     Parameters
     ----------
@@ -79,6 +98,10 @@ def curves(cells: Cells, axis: str, *, metric: str | None = None, mark: str = ""
         Variable; None: each workload's own.
     mark
         `CAUSE=PERCENT` (`list_lock_wait=50`): where to mark a curve; "": nowhere.
+    apart
+        Axes whose values get panels of their own.
+    flat
+        Keep lines on which the axis has no effect.
 
     Raises
     ------
@@ -90,40 +113,111 @@ def curves(cells: Cells, axis: str, *, metric: str | None = None, mark: str = ""
     whole = without_comparison(cells, metric)
     if name not in whole.dims:
         raise ConfigError("--curve", axis, f"one of the dims {', '.join(whole.dims)}")
-    x = _numbers(cells, name)
-    metrics = np.array(whole.metrics)[whole.metric_of_cell()]
+    x = numbers(cells.labels(name))
+    if np.isfinite(x).sum() < 1 or (np.isnan(x) & (np.array(cells.labels(name)) != "null")).any():
+        found = ", ".join(cells.labels(name))
+        raise ConfigError("--curve", axis, f"an axis of numbers, not of {found}")
     shares = whole.causes()
     if cause and cause not in shares:
         raise ConfigError("--mark", mark, f"a cause of this run: {', '.join(map(str, shares))}")
-    values = _means(whole.metric_values()[:, 0])
-    share = _means(shares[cause].values[:, 0]) if cause else np.full_like(values, np.nan)
-    at = whole.dims.index(name)
-    number = np.moveaxis(np.arange(len(values)).reshape(whole.shape), at, -1).reshape(-1, len(x))
-    groups: dict[str, list[tuple[Line, str]]] = {}
-    for row in number:
-        good = row[np.isfinite(values[row])]
+    summary = summarise(whole.metric_values()[:, 0])
+    low, high = interval(summary)
+    share = summarise(shares[cause].values[:, 0]).mean if cause else np.full_like(low, np.nan)
+    ticks = tuple((float(v), t) for v, t in zip(x, cells.labels(name), strict=True) if v == v)
+    panels: dict[str, list[Line]] = {}
+    metrics: dict[str, str] = {}
+    for row, where, is_flat in sorted(_rows(whole, name), key=lambda r: r[1].get("workload", "")):
+        if is_flat and not flat:
+            continue
+        rising = row[np.argsort(x)]
+        good = rising[np.isfinite(summary.mean[rising]) & np.isfinite(np.sort(x))]
         if not len(good):
             continue
-        where = whole.where(int(row[0]))
-        workload = where.pop("workload", "")
-        label = "/".join(text for dim, text in where.items() if dim not in cells.parts(name))
         along = x[np.searchsorted(row, good)]
-        order = np.argsort(along)
-        over: Floats = along[order][share[good][order] >= percent]
-        first = float(over[0]) if len(over) else None
-        line = Line(label=label, x=along[order], y=values[good][order], passes=first)
-        groups.setdefault(workload, []).append((line, str(metrics[row[0]])))
+        title = ", ".join(where.pop(key) for key in apart if where.get(key, ANY) != ANY)
+        over: Floats = along[share[good] >= percent]
+        line = Line(
+            label="/".join(text for text in where.values() if text != ANY),
+            x=along,
+            y=summary.mean[good],
+            low=low[good],
+            high=high[good],
+            passes=float(over[0]) if len(over) else None,
+        )
+        panels.setdefault(title, []).append(line)
+        metrics[title] = whole.metrics[whole.metric_of_cell()[row[0]]]
     return [
         Curves(
-            workload=workload,
+            title=title,
             axis=name,
-            metric=found[0][1],
+            metric=metrics[title],
+            units=whole.units(metrics[title]),
+            better=known(metrics[title], cells.root[metrics[title]].attrs).better,
+            ticks=ticks,
             cause=cause,
             percent=percent,
-            lines=tuple(line for line, _ in found),
+            lines=tuple(lines),
         )
-        for workload, found in groups.items()
+        for title, lines in panels.items()
     ]
+
+
+def axis_of_curves(cells: Cells, without: str = "") -> str | None:
+    """Return the axis that curves are drawn along where nobody names one; None: there is none.
+
+    It is the dim with the most numbers, if there are at least `FEWEST`.
+    """
+    found = {
+        dim: int(np.isfinite(numbers(cells.labels(dim))).sum())
+        for dim in cells.axes
+        if dim not in (without, "seed", "sample") and len(cells.parts(dim)) == 1
+    }
+    best = max(found, key=lambda dim: found[dim], default="")
+    return best if best and found[best] >= FEWEST else None
+
+
+def numbers(labels: Sequence[str]) -> Floats:
+    """Read values of an axis: numbers, and sizes such as `[512MiB]`; NaN for anything else."""
+    return np.array([_number(text) for text in labels], dtype=np.float64)
+
+
+def interval(summary: Summary) -> tuple[Floats, Floats]:
+    """Return the t interval of each mean at `CONFIDENCE`; NaN for a single run."""
+    from scipy.stats import t  # scipy's distributions take half a second to import
+
+    runs = np.where(summary.runs > 1, summary.runs, np.nan)
+    half = t.ppf(0.5 + CONFIDENCE / 2, runs - 1) * summary.std / np.sqrt(runs)
+    return summary.mean - half, summary.mean + half
+
+
+def _rows(whole: Comparison, axis: str) -> Iterator[tuple[NDArray[np.int64], dict[str, str], bool]]:
+    """Yield cells along an axis, where they are, and whether they are all the same.
+
+    Cells that are copies of others come once, `ANY` in the place of what they do not depend on.
+    """
+    same = no_effect(whole)
+    first = first_of_copies(whole, same)
+    at = whole.dims.index(axis)
+    every = np.moveaxis(np.arange(len(first)).reshape(whole.shape), at, -1)
+    names = [whole.cells.parts(dim) for dim in whole.dims]
+    for row in every.reshape(-1, whole.shape[at]):
+        if not first[row].any():
+            continue
+        where = whole.where(int(row[0]))
+        copied = [bool(same[row, k].all()) for k in range(len(names))]
+        for dim, parts, copies in zip(whole.dims, names, copied, strict=True):
+            if copies and dim not in ("workload", "machine"):
+                where.update(dict.fromkeys(parts, ANY))
+        where = {key: text for key, text in where.items() if key not in whole.cells.parts(axis)}
+        yield row, where, bool(same[row, at].all())
+
+
+def _number(text: str) -> float:
+    sized = re.fullmatch(r"\[?([0-9.eE+-]+?)([KMGT]iB)?\]?", text)
+    try:
+        return float(sized[1]) * SIZES[sized[2] or ""] if sized else float("nan")
+    except ValueError:
+        return float("nan")
 
 
 def _mark(text: str) -> tuple[str, float]:
@@ -139,39 +233,12 @@ def _mark(text: str) -> tuple[str, float]:
         raise ConfigError("--mark", text, "CAUSE=PERCENT, PERCENT a number") from None
 
 
-def _numbers(cells: Cells, axis: str) -> Floats:
-    """Return the values of an axis.
-
-    Raises
-    ------
-    ConfigError
-        If one is not a number above 0.
-    """
-    found = ", ".join(cells.labels(axis))
-    try:
-        values = np.array([float(text) for text in cells.labels(axis)])
-    except ValueError:
-        raise ConfigError("--curve", axis, f"an axis of numbers, not of {found}") from None
-    if (values <= 0).any():  # the scale is logarithmic
-        raise ConfigError("--curve", axis, f"an axis of numbers above 0, not of {found}")
-    return values
-
-
-def _means(values: Floats) -> Floats:
-    """Return the mean of the replicates that have a result, (cell,); NaN where none has."""
-    there = np.isfinite(values)
-    total = np.where(there, values, 0.0).sum(axis=-1)
-    number = there.sum(axis=-1)
-    result: Floats = np.where(number > 0, total / np.maximum(number, 1), np.nan)
-    return result
-
-
 def curve_table(found: Sequence[Curves]) -> str:
     """Return a table: of each curve its largest growth, where, and where it passes the mark."""
     lines = []
     for one in found:
         over = f"{one.cause} >= {one.percent:g} %" if one.cause else ""
-        head = " ".join(text for text in (one.workload, one.metric, "along", one.axis) if text)
+        head = " ".join(text for text in (one.title, one.metric, "along", one.axis) if text)
         width = max((len(line.label) for line in one.lines), default=0)
         lines += [head, f"  {'':{width}s}  {'grows':>8s}  {'best at':>8s}  {over}".rstrip()]
         for line in one.lines:
@@ -180,62 +247,3 @@ def curve_table(found: Sequence[Curves]) -> str:
             lines.append(f"{text}  {passes if one.cause else ''}".rstrip())
         lines.append("")
     return "\n".join(lines)
-
-
-def draw_curves(found: Sequence[Curves], path: Path) -> None:
-    """Write a picture: a panel for each workload, growth over the axis, both logarithmic."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(1.6 + 5.2 * len(found), 5.4), layout="constrained")
-    spots = figure.subplots(1, len(found), squeeze=False)[0]
-    labels = list(dict.fromkeys(line.label for one in found for line in one.lines))
-    for spot, one in zip(spots, found, strict=True):
-        _panel(spot, one, labels)
-    handles, names = spots[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside right center", fontsize=8, frameon=False)
-    cause = found[0].cause
-    text = "grey dots: in proportion; hollow ring: the largest value"
-    if cause:
-        meaning = f"{CAUSES[cause].long_name} is at least {found[0].percent:g} %"
-        text = f"{text}; black square: from here on, {meaning}"
-    figure.supxlabel(text, fontsize=8, x=0.01, ha="left", color="#444444")
-    figure.savefig(path, dpi=110)
-
-
-def _spread(x: Floats) -> list[float]:
-    """Return the values that have room under a logarithmic axis; the last is among them."""
-    kept = [float(x[-1])]
-    for value in x[::-1]:
-        if value > 0 and np.log2(kept[-1] / value) >= APART:
-            kept.append(float(value))
-    return kept[::-1]
-
-
-def _panel(spot: "Axes", one: Curves, labels: Sequence[str]) -> None:
-    """Draw the curves of one workload."""
-    import matplotlib
-
-    colours = matplotlib.colormaps["tab10"].colors  # type: ignore[attr-defined]
-    x = np.unique(np.concatenate([line.x for line in one.lines]))
-    spot.plot(x, x / x[0], ":", color="#999999", linewidth=1)
-    for line in one.lines:
-        number = labels.index(line.label)
-        style = STYLES[number // len(colours) % len(STYLES)]
-        colour = colours[number % len(colours)]
-        spot.plot(line.x, line.growth, style, color=colour, label=line.label, linewidth=1.4)
-        top = int(np.argmax(line.y))
-        spot.plot(line.x[top], line.growth[top], "o", markersize=7, fillstyle="none", color=colour)
-        if line.passes is not None:
-            at = int(np.flatnonzero(line.x == line.passes)[0])
-            spot.plot(line.x[at], line.growth[at], "s", markersize=4, color="black", zorder=3)
-    spot.set_xscale("log", base=2)
-    spot.set_yscale("log", base=2)
-    spot.set_xticks(_spread(x))
-    spot.set_xticks([], minor=True)
-    spot.xaxis.set_major_formatter("{x:g}")
-    spot.yaxis.set_major_formatter("{x:g}x")
-    spot.tick_params(labelsize=8)
-    spot.grid(alpha=0.3)
-    spot.set_xlabel(one.axis)
-    spot.set_ylabel(f"{one.metric}, multiples of that at {x[0]:g}")
-    spot.set_title(one.workload, fontsize=10)

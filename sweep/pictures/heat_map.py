@@ -1,260 +1,209 @@
-"""Draws surfaces: small multiples, diverging colours centred at 0, one PNG per machine."""
+"""Heat maps: a surface per machine, and all machines side by side, on one scale of colours."""
 
 import math
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sweep.answer.lkp import unit_text
+from sweep.pictures.heat_cells import ANNOTATED, HATCHED, draw_cells
 from sweep.pictures.panels import Panel, Surface
+from sweep.pictures.shades import colour_bar
 
-if TYPE_CHECKING:  # matplotlib takes a second to import; only a run's end needs it
+if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_PANELS = 24
 """Panels of one picture; of more, those with the largest changes are drawn."""
-ANNOTATED = 600
-"""Panels with more cells than this are drawn without numbers."""
-MISSING = "#d9d9d9"
+MOST_SIDE_BY_SIDE = 6
+"""Machines in the picture of all; of more, those with the largest changes."""
+MOST_ROWS = 6
+"""Rows of panels in that picture."""
 CELL_WIDTH, CELL_HEIGHT = 0.82, 0.42
 """Inches."""
-LARGEST = 18.0
+LARGEST = 15.0
 """Inches that the panels of a picture take at most, each way."""
 LABEL = 0.15
 """Inches between tick labels."""
-CHARACTER, TITLE_CHARACTER = 0.075, 0.105
+CHARACTER, TITLE_CHARACTER = 0.068, 0.105
 """Inches that a character of a label, and of the title, takes."""
-MOST = 100.0
-"""Percent at which the colours end at the latest, so that one huge change does not hide others."""
-ABOUT_METRICS = "the metric itself, brighter is more"
-ABOUT_CHANGES = "blue is better, red is worse; grey italics: no change by lkp's rule"
+PANEL_CHARACTER = 0.08
+"""Inches that a character of a panel's title takes."""
+MOST_NAMES = 6
+"""Panels that are named although they are not drawn."""
+LONGEST_LABEL = 34
+"""Characters of a row's label; what is more is cut in the middle."""
 
 
-def draw(surfaces: list[Surface], directory: Path, stem: str = "surface") -> list[Path]:
-    """Write one PNG per surface.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    """Size of the panels of a picture, inches."""
+
+    width: float
+    height: float
+    left: float
+    """Room for the labels of rows."""
+
+
+def figure_of(surface: Surface, limit: float) -> "Figure":
+    """Draw one surface as a matplotlib figure, without touching global state.
+
+    Parameters
+    ----------
+    surface
+        What to draw.
+    limit
+        Change at which the colours end, percent; see `shades.colour_limit`.
+    """
+    loud = loud_panels([surface])
+    panels = strongest([surface.panels[k] for k in loud], MOST_PANELS)
+    workloads = len(dict.fromkeys(panel.workload for panel in panels))
+    by_workload = 1 < workloads <= 6 and len(panels) % workloads == 0
+    across = workloads if by_workload else min(len(panels), 3)
+    up = math.ceil(len(panels) / across)
+    titles = [_panel_title(surface, panel) for panel in panels]
+    size = _size(surface, across, up, titles)
+    figure, grid = _figure(size, across, up)
+    ordered = list(grid.T.flat if by_workload else grid.flat)
+    for spot in ordered[len(panels) :]:
+        spot.set_axis_off()
+    for spot, panel, title in zip(ordered, panels, titles, strict=False):
+        draw_cells(spot, surface, panel, limit, (size.width, size.height))
+        _ticks(spot, surface, size)
+        spot.set_title(title, fontsize=9)
+    if len(panels) == grid.size:
+        _outer_labels_only(grid)
+    most = int(figure.get_figwidth() / TITLE_CHARACTER)
+    title = _title(surface, surface.machine, most)
+    _finish(figure, title, _legend([surface], panels, len(loud)))
+    if surface.baseline:
+        colour_bar(figure, list(grid.flat), panels, limit)
+    return figure
+
+
+def overview_of(surfaces: Sequence[Surface], limit: float) -> "Figure":
+    """Draw all machines side by side: a column for each, a row for each workload and value.
+
+    At most `MOST_SIDE_BY_SIDE` machines and `MOST_ROWS` rows, those with the largest changes; the
+    legend says how many there are.
 
     Parameters
     ----------
     surfaces
-        What to draw; the colours mean the same in all of them.
-    directory
-        Where to write `STEM-MACHINE.png`, or `STEM.png` where no machine is named.
-    stem
-        First part of the names.
-
-    Returns
-    -------
-    list of Path
-        The files, in the order of the surfaces.
+        Surfaces of several machines, of the same axes.
+    limit
+        Change at which the colours end, percent.
     """
-    limit = colour_limit(surfaces)
-    paths = []
-    for surface in surfaces:
-        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in surface.machine)
-        path = directory / (f"{stem}-{name}.png" if name else f"{stem}.png")
-        figure = figure_of(surface, limit)
-        figure.savefig(path, dpi=110)
-        paths.append(path)
-    return paths
+    sizes = [max(map(largest, surface.panels)) for surface in surfaces]
+    shown = [surfaces[k] for k in first(sizes, MOST_SIDE_BY_SIDE)]
+    loud = loud_panels(shown)
+    heights = [max(largest(surface.panels[k]) for surface in shown) for k in loud]
+    rows = [loud[k] for k in first(heights, MOST_ROWS)]
+    titles = [_panel_title(shown[0], shown[0].panels[k]) for k in rows]
+    size = _size(shown[0], len(shown), len(rows), [surface.machine for surface in shown])
+    figure, grid = _figure(size, len(shown), len(rows))
+    for column, surface in enumerate(shown):
+        for row, number in enumerate(rows):
+            spot = grid[row, column]
+            draw_cells(spot, surface, surface.panels[number], limit, (size.width, size.height))
+            _ticks(spot, surface, size)
+        above = titles[0].count("\n") + 1
+        grid[0, column].set_title(surface.machine + "\n" * above, fontsize=9, weight="bold")
+    for spot, title in zip(grid[:, 0], titles, strict=True):
+        spot.set_title(title, fontsize=9, loc="left")
+    _outer_labels_only(grid)
+    most = int(figure.get_figwidth() / TITLE_CHARACTER)
+    drawn = [surface.panels[number] for surface in shown for number in rows]
+    notes = [_legend(shown, drawn, len(drawn))]
+    if len(shown) < len(surfaces):
+        notes.append(f"the {len(shown)} of {len(surfaces)} machines with the largest numbers")
+    if len(rows) < len(loud):
+        notes.append(f"the {len(rows)} of {len(loud)} rows with the largest numbers")
+    _finish(figure, _title(shown[0], "", most), "; ".join(notes))
+    if shown[0].baseline:
+        colour_bar(figure, list(grid.flat), drawn, limit)
+    return figure
 
 
-def colour_limit(surfaces: list[Surface]) -> float:
-    """Return the change, in percent, at which the colours end."""
-    sizes = [np.abs(panel.cells[np.isfinite(panel.cells)]) for s in surfaces for panel in s.panels]
-    largest = max((float(size.max()) for size in sizes if size.size), default=0.0)
-    return min(max(largest, 1.0), MOST)
+def loud_panels(surfaces: Sequence[Surface]) -> list[int]:
+    """Return the numbers of the panels that are not 0.0 in all cells of all machines.
+
+    All of them where there is none: who asks for a picture of nothing gets it.
+    """
+    numbers = range(len(surfaces[0].panels))
+    if not surfaces[0].baseline:
+        return list(numbers)
+    loud = [k for k in numbers if not all(surface.panels[k].quiet for surface in surfaces)]
+    return loud or list(numbers)
 
 
-def figure_of(surface: Surface, limit: float) -> "Figure":
-    """Draw one surface as a matplotlib figure, without touching global state."""
+def strongest(panels: Sequence[Panel], most: int) -> tuple[Panel, ...]:
+    """Return the panels with the largest changes, in their order."""
+    return tuple(panels[number] for number in first([largest(p) for p in panels], most))
+
+
+def largest(panel: Panel) -> float:
+    """Return the largest change of a panel, whatever its sign."""
+    return float(np.abs(panel.cells[np.isfinite(panel.cells)]).max(initial=0.0))
+
+
+def first(sizes: Sequence[float], most: int) -> list[int]:
+    """Return the numbers of the largest, in their order."""
+    return sorted(sorted(range(len(sizes)), key=lambda k: sizes[k], reverse=True)[:most])
+
+
+def _size(surface: Surface, across: int, up: int, titles: Sequence[str]) -> _Size:
+    rows, columns = surface.panels[0].cells.shape
+    title = max(len(line) for text in titles for line in text.split("\n")) * PANEL_CHARACTER
+    widest = max(2.6, LARGEST / across)
+    return _Size(
+        width=max(min(max(2.6, columns * CELL_WIDTH), widest), min(title, widest)),
+        height=min(max(0.9, rows * CELL_HEIGHT), max(0.9, LARGEST / up)),
+        left=0.35 + CHARACTER * min(max(map(len, surface.rows), default=0), LONGEST_LABEL),
+    )
+
+
+def _figure(size: _Size, across: int, up: int) -> "tuple[Figure, np.ndarray]":
     from matplotlib.figure import Figure
 
-    panels = _strongest(surface.panels)
-    workloads = len(dict.fromkeys(panel.workload for panel in panels))
-    by_workload = 1 < workloads <= 6 and len(panels) == len(surface.panels)
-    across = workloads if by_workload else min(len(panels), 3)
-    up = math.ceil(len(panels) / across)
-    rows, columns = panels[0].cells.shape
-    width = min(max(2.6, columns * CELL_WIDTH), max(2.6, LARGEST / across))
-    height = min(max(0.8, rows * CELL_HEIGHT), max(0.8, LARGEST / up))
-    left = 0.35 + 0.075 * max((len(row) for row in surface.rows), default=0)
-    figure = Figure(
-        figsize=(max(6.5, left + across * (width + 0.35) + 1.3), 1.6 + up * (height + 0.75)),
-        layout="constrained",
-    )
-    grid = figure.subplots(up, across, squeeze=False)
-    for number, spot in enumerate(grid.T.flat if by_workload else grid.flat):
-        if number >= len(panels):
-            spot.set_axis_off()
-            continue
-        _panel(spot, surface, panels[number], limit)
-        _ticks(spot, surface, width, math.ceil(rows * LABEL / height))
-    for spot in grid[:-1, :].flat if len(panels) == grid.size else ():
+    wide = max(6.5, size.left + across * (size.width + 0.35) + 1.3)
+    figure = Figure(figsize=(wide, 1.6 + up * (size.height + 0.85)), layout="constrained")
+    return figure, figure.subplots(up, across, squeeze=False)
+
+
+def _outer_labels_only(grid: np.ndarray) -> None:
+    for spot in grid[:-1, :].flat:
         spot.set_xticklabels([])
         spot.set_xlabel("")
     for spot in grid[:, 1:].flat:
         spot.set_yticklabels([])
         spot.set_ylabel("")
-    most = int(figure.get_figwidth() / TITLE_CHARACTER)
-    figure.suptitle(_title(surface, most), fontsize=11, x=0.01, ha="left", weight="bold")
-    legend = fill(_legend(surface), int(figure.get_figwidth() / CHARACTER))
-    figure.supxlabel(legend, fontsize=8, x=0.01, ha="left", color="#444444")
-    if surface.baseline:
-        _colour_bar(figure, grid, surface, limit)
-    return figure
 
 
-def _strongest(panels: tuple[Panel, ...]) -> tuple[Panel, ...]:
-    """Return the panels to draw, in their order."""
-
-    def size(number: int) -> float:
-        finite = np.abs(panels[number].cells[np.isfinite(panels[number].cells)])
-        return float(finite.max(initial=0.0))
-
-    kept = sorted(range(len(panels)), key=size, reverse=True)[:MOST_PANELS]
-    return tuple(panels[number] for number in sorted(kept))
-
-
-def _panel(spot: "Axes", surface: Surface, panel: Panel, limit: float) -> None:
-    from matplotlib.patches import Rectangle
-
-    rows, columns = panel.cells.shape
-    colours, numbers = _colours(panel, limit, bool(surface.baseline))
-    annotate = rows * columns <= ANNOTATED
-    if not annotate:
-        _mosaic(spot, panel, colours)
-    for (row, column), high, wide in _blocks(panel.copy_of) if annotate else ():
-        corner = (column - 0.5, row - 0.5)
-        reason = panel.missing[row, column]
-        style = (
-            {"facecolor": MISSING, "hatch": "////"}
-            if reason
-            else {"facecolor": colours[row, column]}
-        )
-        spot.add_patch(Rectangle(corner, wide, high, edgecolor="white", linewidth=1.5, **style))
-        plain = reason or not panel.changed[row, column]
-        spot.text(
-            column + (wide - 1) / 2,
-            row + (high - 1) / 2,
-            _note(reason, numbers[row, column], (high, wide), (rows, columns), surface),
-            ha="center",
-            va="center",
-            fontsize=8,
-            style="italic" if plain else "normal",
-            color="#555555" if reason else _ink(colours[row, column], bool(plain)),
-            bbox={"facecolor": MISSING, "edgecolor": "none", "pad": 1} if reason else None,
-        )
-    spot.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
-    spot.set_title(_panel_title(surface, panel), fontsize=9)
-    for side in spot.spines.values():
-        side.set_visible(False)
-
-
-def _mosaic(spot: "Axes", panel: Panel, colours: np.ndarray) -> None:
-    """Draw a large panel as one image, missing cells grey."""
-    grey = np.array([0.85, 0.85, 0.85, 1.0])
-    image = np.where((panel.missing != "")[..., None], grey, colours)
-    spot.imshow(image, aspect="auto", interpolation="nearest")
-
-
-def _blocks(copy_of: np.ndarray) -> list[tuple[tuple[int, int], int, int]]:
-    """Return (first cell, height, width) of what to draw as one; copies merge if they can."""
-    blocks = []
-    for number in np.unique(copy_of):
-        rows, columns = np.nonzero(copy_of == number)
-        high, wide = int(np.ptp(rows)) + 1, int(np.ptp(columns)) + 1
-        if high * wide == len(rows):
-            blocks.append(((int(rows.min()), int(columns.min())), high, wide))
-        else:
-            blocks += [((r, c), 1, 1) for r, c in zip(rows.tolist(), columns.tolist(), strict=True)]
-    return blocks
-
-
-def _colours(panel: Panel, limit: float, diverging: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return RGBA of each cell and the text of each number."""
-    from matplotlib import colormaps
-
-    values = np.nan_to_num(panel.cells, nan=0.0, posinf=1e9, neginf=-1e9)
-    if diverging:
-        gain = values * (panel.better or 1)
-        shade = colormaps["RdBu"](0.5 + 0.45 * np.clip(gain / limit, -1, 1))
-    else:
-        finite = panel.cells[np.isfinite(panel.cells)]
-        low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-        shade = colormaps["viridis"](0.2 + 0.8 * (values - low) / ((high - low) or 1.0))
-    write = percent if diverging else short
-    if values.size > ANNOTATED:
-        return shade, np.full(values.shape, "")
-    return shade, np.array([[write(float(value)) for value in row] for row in panel.cells])
-
-
-def percent(change: float) -> str:
-    """Write a change.
-
-    >>> percent(-12.53), percent(0.01), percent(1234.0), percent(float("inf"))
-    ('-12.5', '0.0', '+1.2e+03', 'from 0')
-    """
-    if math.isinf(change):
-        return "from 0"
-    if abs(change) < 0.05:
-        return "0.0"
-    return f"{change:+.1f}" if abs(change) < 1000 else f"{change:+.2g}"
-
-
-def short(value: float) -> str:
-    """Write a number in few characters.
-
-    >>> short(0.5), short(1234567.0), short(512.0)
-    ('0.5', '1.23M', '512')
-    """
-    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            scale = size if letter != "k" else 1e3
-            return f"{value / scale:.3g}{letter}"
-    return f"{value:.4g}"
-
-
-def _note(
-    reason: str,
-    number: str,
-    block: tuple[int, int],
-    panel: tuple[int, int],
-    surface: Surface,
-) -> str:
-    if reason:
-        return reason
-    freed = []
-    if block[0] > 1:
-        freed.append(surface.row_axis if block[0] == panel[0] else "rows")
-    if block[1] > 1:
-        freed.append(surface.column_axis)
-    return f"{number}\n(any {', '.join(freed)})" if freed else number
-
-
-def _ink(colour: "np.ndarray", plain: bool) -> str:
-    brightness = float(np.dot(colour[:3], (0.3, 0.59, 0.11)))
-    if plain:
-        return "#555555" if brightness > 0.5 else "#dddddd"
-    return "black" if brightness > 0.5 else "white"
-
-
-def _ticks(spot: "Axes", surface: Surface, width: float, step_y: int) -> None:
+def _ticks(spot: "Axes", surface: Surface, size: _Size) -> None:
     """Label columns and rows, with steps where they are too many."""
-    columns = len(surface.columns)
-    step_x = math.ceil(columns * LABEL / width)
-    slanted = max(map(len, surface.columns)) * CHARACTER > width / columns * step_x
+    rows, columns = len(surface.rows), len(surface.columns)
+    step_x = math.ceil(columns * LABEL / size.width)
+    step_y = math.ceil(rows * LABEL / size.height)
+    slanted = max(map(len, surface.columns)) * CHARACTER > size.width / columns * step_x
     places, names = range(columns)[::step_x], surface.columns[::step_x]
     if slanted:
-        spot.set_xticks(places, names, fontsize=8, rotation=30, ha="right")
+        spot.set_xticks(places, names, fontsize=8, rotation=30, ha="right", rotation_mode="anchor")
     else:
         spot.set_xticks(places, names, fontsize=8)
-    spot.set_yticks(range(len(surface.rows))[::step_y], surface.rows[::step_y], fontsize=8)
+    spot.set_yticks(range(rows)[::step_y], map(_cut, surface.rows[::step_y]), fontsize=8)
     spot.tick_params(length=0)
     spot.set_xlabel(surface.column_axis, fontsize=9)
     spot.set_ylabel(surface.row_axis, fontsize=9)
+
+
+def _cut(text: str) -> str:
+    half = LONGEST_LABEL // 2
+    return text if len(text) <= LONGEST_LABEL else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _panel_title(surface: Surface, panel: Panel) -> str:
@@ -264,9 +213,9 @@ def _panel_title(surface: Surface, panel: Panel) -> str:
     return f"{first}\n{surface.axis}={panel.value}" if several else first
 
 
-def _title(surface: Surface, most: int) -> str:
+def _title(surface: Surface, machine: str, most: int) -> str:
     """Say what is shown, in no more characters than there is room for."""
-    where = f"{surface.machine}   " if surface.machine else ""
+    where = f"{machine}   " if machine else ""
     if not surface.baseline:
         return f"{where}{', '.join(dict.fromkeys(panel.metric for panel in surface.panels))}"
     against = f"against {surface.baseline.partition('=')[2]}"
@@ -274,43 +223,47 @@ def _title(surface: Surface, most: int) -> str:
     return full if len(full) <= most else f"{where}{surface.axis} {against}"
 
 
-def _legend(surface: Surface) -> str:
-    runs = f"mean of {surface.replicates} runs" if surface.replicates > 1 else "single runs"
-    legend = ABOUT_CHANGES if surface.baseline else ABOUT_METRICS
-    copies = any(len(np.unique(panel.copy_of)) < panel.copy_of.size for panel in surface.panels)
-    notes = [f"{runs}; {legend}"]
-    if copies:
+def _legend(surfaces: Sequence[Surface], drawn: Sequence[Panel], loud: int) -> str:
+    """Say what colours, signs and hatches mean; only of what is there."""
+    surface = surfaces[0]
+    runs = surface.replicates
+    notes = [f"mean of {runs} runs" if runs > 1 else "single runs"]
+    if surface.baseline:
+        notes.append("blue is better, red is worse")
+        if any((~panel.sure & (panel.missing == "")).any() for panel in drawn):
+            fine = drawn[0].cells.size > HATCHED
+            why = (
+                "not significant after correction" if surface.tested else "no change by lkp's rule"
+            )
+            notes.append(f"{'faded' if fine else 'hatched'}: {why}")
+    else:
+        notes.append("the metric itself, brighter is more")
+    if any((panel.missing != "").any() for panel in drawn):
+        notes.append("crossed: no result")
+    small = drawn[0].cells.size <= ANNOTATED
+    if small and any(len(np.unique(panel.copy_of)) < panel.copy_of.size for panel in drawn):
         notes.append("(any ...): that axis has no effect there")
-    if len(surface.panels) > MOST_PANELS:
-        notes.append(f"the {MOST_PANELS} of {len(surface.panels)} panels that change most")
-    return "; ".join(notes)
+    if loud > len(drawn):
+        notes.append(f"the {len(drawn)} of {loud} panels with the largest numbers")
+    return "; ".join([*notes, *_left_out(surfaces)])
 
 
-def _colour_bar(figure: "Figure", grid: np.ndarray, surface: Surface, limit: float) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
+def _left_out(surfaces: Sequence[Surface]) -> list[str]:
+    """Name the panels that are not drawn since they are 0.0 everywhere."""
+    loud = loud_panels(surfaces)
+    surface = surfaces[0]
+    quiet = [panel for k, panel in enumerate(surface.panels) if k not in loud]
+    several = len(surface.values) > 1
+    names = [
+        " ".join(filter(None, (p.workload, f"{surface.axis}={p.value}" if several else "")))
+        for p in quiet
+    ]
+    if len(names) > MOST_NAMES:
+        names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
+    return [f"not drawn, 0.0 in all cells: {', '.join(names)}"] if names else []
 
-    from matplotlib import colormaps  # isort: skip
 
-    signs = {panel.better or 1 for panel in surface.panels}
-    shades = colormaps["RdBu"](np.linspace(0.05, 0.95, 256))
-    if signs == {-1}:
-        shades = shades[::-1]
-    cmap = LinearSegmentedColormap.from_list("gain", list(shades))
-    bar = figure.colorbar(
-        ScalarMappable(Normalize(-limit, limit), cmap),
-        ax=grid,
-        shrink=min(0.9, 4.5 / figure.get_figheight()),
-        aspect=25,
-        fraction=0.05,
-        extend="both" if limit >= MOST else "neither",
-    )
-    kinds = {panel.absolute for panel in surface.panels}
-    unit = "points" if kinds == {True} else "%"
-    bar.set_label(
-        f"change, {unit}"
-        if len(signs) == 1
-        else f"gain, {unit} (sign turned where less is better)",
-        fontsize=9,
-    )
-    bar.ax.tick_params(labelsize=8)
+def _finish(figure: "Figure", title: str, legend: str) -> None:
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left", weight="bold")
+    text = fill(legend, int(figure.get_figwidth() / CHARACTER))
+    figure.supxlabel(text, fontsize=8, x=0.01, ha="left", color="#333333")

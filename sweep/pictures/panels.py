@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+import xarray as xr
 from numpy.typing import NDArray
 
 from sweep.answer.cells import Cells, known
@@ -14,6 +15,9 @@ from sweep.answer.stats import Bools, Floats, summarise
 
 APART = ("machine", "workload")
 """Axes that get pictures and panels of their own rather than rows and columns."""
+
+ROUNDS_TO_ZERO = 0.05
+"""Percent (or points) below which a change is written as 0.0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,18 @@ class Panel:
     """The metric is a percentage, and a change of it is in points."""
     cells: Floats
     """Change in percent, or the metric itself, (row, column); NaN where there is none."""
-    changed: Bools
-    """Whether it is a change by lkp's rule, (row, column)."""
+    sure: Bools
+    """Whether the change is significant; where no point has several runs, whether it is a change by
+    lkp's rule, (row, column)."""
     missing: NDArray[np.str_]
     """Why a cell has no value (`oom`, `failed`, `pending`, `none`), (row, column)."""
     copy_of: NDArray[np.int64]
     """Cells of one number are one simulation: an axis has no effect there, (row, column)."""
+
+    @property
+    def quiet(self) -> bool:
+        """Whether each cell would show a change of 0.0."""
+        return not (self.missing != "").any() and bool((np.abs(self.cells) < ROUNDS_TO_ZERO).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +69,48 @@ class Surface:
     """Values of the vertical axis; several axes are joined by `/`."""
     row_axis: str
     replicates: int
+    tested: bool
+    """Whether `sure` tells significance, and not lkp's rule."""
     panels: tuple[Panel, ...]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is compared that changed at all, or is missing."""
+        return bool(self.baseline) and all(panel.quiet for panel in self.panels)
 
 
 def surfaces(comparison: Comparison) -> list[Surface]:
     """Cut a comparison into one surface per machine, panels by workload and compared value."""
-    summary = summarise(comparison.metric_values())
+    data = comparison.data
+    shape = (-1, len(comparison.order) - 1)
+    sure, tested = sure_of(data)
     return _cut(
         comparison,
-        values=comparison.changes(summary),
-        moved=comparison.moves(summary),
+        values=data["change"].values.reshape(shape),
+        sure=sure.reshape(shape),
+        tested=tested,
         missing=_missing(comparison),
         shown=comparison.labels[1:],
         baseline=f"{comparison.axis}={comparison.labels[0]}",
     )
+
+
+def sure_of(data: xr.Dataset) -> tuple[Bools, bool]:
+    """Return which changes are sure, and whether that is by a test.
+
+    Parameters
+    ----------
+    data
+        `Comparison.data`.
+
+    Returns
+    -------
+    NDArray, bool
+        (other axes..., compared value): significant after correction. Where no point has several
+        runs there is no test; then it is what changed by lkp's rule, and the second is False.
+    """
+    tested = "p_adjusted" in data and bool(np.isfinite(data["p_adjusted"].values).any())
+    return np.asarray(data["significant" if tested else "changed"].values, dtype=np.bool_), tested
 
 
 def metric_surfaces(cells: Cells, metric: str | None = None) -> list[Surface]:
@@ -82,7 +120,8 @@ def metric_surfaces(cells: Cells, metric: str | None = None) -> list[Surface]:
     return _cut(
         whole,
         values=summary.mean,
-        moved=np.ones(summary.mean.shape, dtype=np.bool_),
+        sure=np.ones(summary.mean.shape, dtype=np.bool_),
+        tested=False,
         missing=_missing(whole),
         shown=("",),
         baseline="",
@@ -104,7 +143,8 @@ def _cut(
     comparison: Comparison,
     *,
     values: Floats,
-    moved: Bools,
+    sure: Bools,
+    tested: bool,
     missing: NDArray[np.str_],
     shown: tuple[str, ...],
     baseline: str,
@@ -128,7 +168,7 @@ def _cut(
 
     each = np.arange(len(shown)) * values.shape[0]
     originals = _originals(comparison)[:, None] + each
-    arrays = {"cells": values, "changed": moved, "missing": missing, "copy_of": originals}
+    arrays = {"cells": values, "sure": sure, "missing": missing, "copy_of": originals}
     boxes = {name: cut(array) for name, array in arrays.items()}
     rows = tuple("/".join(row) for row in product(*(cells.labels(dim) for dim in down)))
     row_axis = "/".join(part for dim in down for part in cells.parts(dim))
@@ -162,6 +202,7 @@ def _cut(
                 rows=shown if stacked else rows,
                 row_axis=comparison.axis if stacked else row_axis,
                 replicates=comparison.status().shape[2],
+                tested=tested,
                 panels=tuple(chosen),
             )
         )

@@ -21,9 +21,11 @@ def test_a_run_ends_with_table_and_pictures(tmp_path, capsys):
     paths = finish(tmp_path, lab(), {"compare": {"baseline": "kernel=v6_1"}})
     assert [path.name for path in paths] == [
         "compare.txt",
+        "surface.png",
         "surface-epyc.png",
         "surface-icx.png",
         "surface-graviton2.png",
+        "curve-slab_max_order.png",
     ]
     out = capsys.readouterr().out
     assert out.startswith("kernel: v6_1_order_v2 against v6_1\n72 points (21 distinct): ")
@@ -108,7 +110,7 @@ def test_another_comparison_has_files_of_its_own(run, tmp_path, capsys):
 def test_the_page_holds_everything(run, capsys):
     assert main([str(run), "--html"]) == 0
     page = (run / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 1
+    assert page.count("data:image/png;base64,") == 2
     assert 'src="http' not in page
     assert "<b>-12.5%</b> machine=icx slab_max_order=3 gfp=* workload=hackbench_sockets" in page
     assert "&quot;schema_version&quot;: 1" in page

@@ -5,11 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of
-from sweep.pictures.curve import curve_table, curves
+from sweep.pictures.curve import axis_of_curves, curve_table, curves, numbers
+from sweep.pictures.curve_picture import curves_figure
 from sweep.report import main
+from tests.sweep.synthetic import dataset, lab
 
 CPUS = [4, 1, 2]
 
@@ -39,6 +42,68 @@ def test_a_curve_rises_along_the_axis_and_has_no_point_without_a_result() -> Non
     assert small.x.tolist() == [1, 2]
     assert (large.best, small.best) == (4, 1)
     assert (large.passes, small.passes) == (2, 2)
+
+
+def test_bands_are_scipys_t_intervals() -> None:
+    runs = np.array([[10.0, 11.0, 14.0], [20.0, 26.0, 23.0], [5.0, np.nan, np.nan]])
+    dims = ("x", "replicate")
+    data = {"throughput": (dims, runs), "status": (dims, np.where(runs > 0, 0, 2).astype(np.int8))}
+    coords = {"x": [1, 2, 3], "replicate": [0, 1, 2]}
+    (found,) = curves(cells_of(xr.Dataset(data, coords=coords)), "x")
+    (line,) = found.lines
+    for k in (0, 1):
+        mean, error = runs[k].mean(), stats.sem(runs[k])
+        low, high = stats.t.interval(0.95, 2, loc=mean, scale=error)
+        assert (line.low[k], line.high[k]) == (pytest.approx(low), pytest.approx(high))
+    assert np.isnan([line.low[2], line.high[2]]).all()
+    spot = curves_figure([found], growth=False).axes[0]
+    band = spot.collections[0].get_datalim(spot.transData)
+    assert (band.ymin, band.ymax) == (pytest.approx(line.low[0]), pytest.approx(line.high[1]))
+
+
+def test_lines_differ_in_more_than_colour() -> None:
+    ds = dataset(
+        {"machine": list("abcdefgh"), "x": [1, 2, 3]},
+        throughput=lambda machine, x, replicate: x * (9.0 + ord(machine)) + replicate,
+    )
+    spot = curves_figure(curves(cells_of(ds), "x"), growth=True).axes[0]
+    drawn = [line for line in spot.lines if line.get_label() in set("abcdefgh")]
+    looks = {(line.get_linestyle(), line.get_marker()) for line in drawn}
+    assert len(drawn) == 8
+    assert len(looks) == 8
+    assert spot.get_ylabel() == "throughput, multiples of that at 1"
+    spot = curves_figure(curves(cells_of(ds), "x"), growth=False).axes[0]
+    assert (spot.get_xlabel(), spot.get_ylabel()) == ("x", "throughput [1/s]")
+
+
+def test_lines_that_are_copies_are_one_and_flat_ones_can_be_left_out() -> None:
+    ds = lab().isel(machine=[0])
+    hackbench, hugepages = curves(cells_of(ds), "slab_max_order")
+    assert [line.label for line in hackbench.lines] == ["epyc/v6_1", "epyc/v6_1_order_v2"]
+    assert len(hugepages.lines) == 4  # only kernel's flags differ between kernels
+    (found,) = curves(cells_of(ds), "slab_max_order", flat=False)
+    assert found.title == "hackbench_sockets"
+    assert [line.label for line in found.lines] == ["epyc/v6_1_order_v2"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "values"),
+    [
+        (["1", "2.5", "null"], [1, 2.5, np.nan]),
+        (["[256MiB]", "[1GiB]"], [2**28, 2**30]),
+        (["kernel", "[1GiB,1GiB]"], [np.nan, np.nan]),
+    ],
+)
+def test_numbers_and_sizes_can_be_gone_along(labels: list[str], values: list[float]) -> None:
+    assert numbers(labels).tolist() == pytest.approx(values, nan_ok=True)
+
+
+def test_the_axis_with_most_numbers_is_taken_if_it_has_three() -> None:
+    axes = {"machine": list("abcde"), "x": [1, 2, 3], "y": [1, 2, 3, 4], "kernel": ["k", "l"]}
+    found = cells_of(dataset(axes, throughput=lambda **_: 1.0))
+    assert axis_of_curves(found) == "y"
+    assert axis_of_curves(found, without="y") == "x"
+    assert axis_of_curves(cells_of(dataset({"x": [1, 2]}, throughput=lambda **_: 1.0))) is None
 
 
 def test_without_a_mark_nothing_is_marked() -> None:

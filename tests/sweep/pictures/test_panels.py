@@ -1,15 +1,14 @@
-"""Surfaces: which axis goes where, what is merged, what is missing; and their pictures."""
+"""Surfaces: which axis goes where, what is merged, what is missing, what is sure."""
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
+import xarray as xr
 
 from sweep.answer.cells import cells_of
 from sweep.answer.compare import compare
 from sweep.answer.effects import effects
 from sweep.answer.groups import rank
-from sweep.pictures.heat_map import colour_limit, draw, figure_of, percent, short
-from sweep.pictures.panels import column_axis, metric_surfaces, surfaces
+from sweep.pictures.panels import column_axis, metric_surfaces, sure_of, surfaces
 from tests.sweep.synthetic import dataset, lab
 
 
@@ -35,7 +34,7 @@ def test_numbers_go_along_and_the_rest_down(patch):
 def test_cells_hold_the_change(patch):
     hackbench = patch[1].panels[0]
     assert hackbench.cells[0] == pytest.approx([0, -12.5 / 3, -25 / 3, -12.5])
-    assert hackbench.changed[0].tolist() == [False, True, True, True]
+    assert hackbench.sure[0].tolist() == [False, True, True, True]
 
 
 def test_cells_without_effect_are_one_simulation(patch):
@@ -107,78 +106,28 @@ def test_effects_are_mean_changes_along_one_axis():
     assert by_order.values.ravel() == pytest.approx(np.array([0, 1, 2, 3]) * -15.1 / 9)
 
 
-def test_a_png_per_machine_is_drawn(tmp_path, patch):
-    paths = draw(patch, tmp_path)
-    assert [path.name for path in paths] == [
-        "surface-epyc.png",
-        "surface-icx.png",
-        "surface-graviton2.png",
-    ]
-    for path in paths:
-        height, width, _ = imread(path).shape
-        assert 300 < height < 700 < width
-
-
-def test_the_picture_says_what_it_shows(patch):
-    figure = figure_of(patch[2], colour_limit(patch))
-    assert figure.get_suptitle() == "graviton2   kernel: v6_1_order_v2 against v6_1"
-    hackbench, hugepages = figure.axes[:2]
-    assert hackbench.get_title() == "hackbench_sockets: throughput [1/s]"
-    assert [text.get_text() for text in hugepages.texts] == [
-        "+1.6\n(any slab_max_order)",
-        "0.0\n(any slab_max_order)",
-        "oom",
-    ]
-    hatched = [patch.get_hatch() for patch in hugepages.patches]
-    assert hatched == [None, None, "////"]
-    assert [text.get_text() for text in hackbench.texts] == [
-        "0.0\n(any gfp)",
-        "+0.1\n(any gfp)",
-        "+0.3\n(any gfp)",
-        "+0.4\n(any gfp)",
-    ]
-
-
-def test_missing_cells_can_be_read_where_the_metric_is_shown():
-    ds = dataset(
-        {"x": [0, 1, 2]}, status=lambda x, **_: 4 * (x == 1), throughput=lambda x, **_: x + 5
+def test_what_is_sure_is_what_the_test_says_or_lkps_rule_without_replicates():
+    data = xr.Dataset(
+        {
+            "changed": ("x", [True, True, False]),
+            "significant": ("x", [True, False, False]),
+            "p_adjusted": ("x", [0.01, 0.2, np.nan]),
+        }
     )
-    panel = figure_of(metric_surfaces(cells_of(ds))[0], 1.0).axes[0]
-    assert [text.get_text() for text in panel.texts] == ["5", "excluded", "7"]
-    assert panel.texts[1].get_color() == "#555555"
-    dark, _, bright = (patch.get_facecolor() for patch in panel.patches)
-    assert sum(dark[:3]) < sum(bright[:3])
+    sure, tested = sure_of(data)
+    assert (sure.tolist(), tested) == ([True, False, False], True)
+    sure, tested = sure_of(data.assign(p_adjusted=("x", [np.nan] * 3)))
+    assert (sure.tolist(), tested) == ([True, True, False], False)
 
 
-def test_better_is_blue_whatever_the_sign():
-    for metric, better in (("throughput", 120.0), ("SUnreclaim", 80.0)):
-        ds = dataset(
-            {"kernel": ["a", "b"], "x": [1, 2]},
-            **{metric: lambda kernel, better=better, **_: 100.0 if kernel == "a" else better},
-        )
-        figure = figure_of(surfaces(compare(cells_of(ds), "kernel=a", metric=metric))[0], 20.0)
-        red, _, blue, _ = figure.axes[0].patches[0].get_facecolor()
-        assert blue > 2 * red
+def test_a_surface_is_quiet_if_it_would_show_nothing_but_zeros():
+    def near(kernel, x, **_):
+        return 1000.0 + (0.4 * x if kernel == "b" else 0)
 
-
-def test_large_panels_have_no_numbers():
-    ds = dataset(
-        {"kernel": ["a", "b"], "x": list(range(40)), "y": list(range(20))},
-        replicates=1,
-        throughput=lambda kernel, x, y, **_: 1000.0 + (x * y if kernel == "b" else 0),
-    )
-    figure = figure_of(surfaces(compare(cells_of(ds), "kernel=a"))[0], 50.0)
-    assert len(figure.axes[0].texts) == 0
-    assert figure.axes[0].images[0].get_array().shape == (20, 40, 4)
-
-
-@pytest.mark.parametrize(
-    ("change", "text"), [(-12.53, "-12.5"), (0.01, "0.0"), (np.inf, "from 0"), (4e4, "+4e+04")]
-)
-def test_changes_are_short(change, text):
-    assert percent(change) == text
-
-
-@pytest.mark.parametrize(("value", "text"), [(0.25, "0.25"), (1.4e6, "1.4M"), (98765, "98.8k")])
-def test_metrics_are_short(value, text):
-    assert short(value) == text
+    axes = {"kernel": ["a", "b"], "x": [0, 1]}
+    assert surfaces(compare(cells_of(dataset(axes, throughput=near)), "kernel=a"))[0].quiet
+    oom = dataset(axes, throughput=near, status=lambda x, **_: x)
+    assert not surfaces(compare(cells_of(oom), "kernel=a"))[0].quiet
+    loud = dataset(axes, throughput=lambda kernel, x, **_: 1000 + (kernel == "b") * x)
+    assert not surfaces(compare(cells_of(loud), "kernel=a"))[0].quiet
+    assert not metric_surfaces(cells_of(oom))[0].quiet
