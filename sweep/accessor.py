@@ -22,6 +22,8 @@ from sweep.pictures.panels import metric_surfaces, surfaces
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sweep.fit.response import Prediction, Response
+
 
 class SlabAccessor:
     """What a dataset of a sweep can be asked, as `ds.slab`.
@@ -127,6 +129,53 @@ class SlabAccessor:
         return xr.Dataset(moved, coords=comparison.data.coords)
 
     def surface(
+        self,
+        metric: str | None = None,
+        *,
+        machine: str | None = None,
+        workload: str | None = None,
+        **at: object,
+    ) -> "Response | list[Response] | Prediction | list[Prediction]":
+        """Return the metric as a formula of the axes, or what the formula gives at a place.
+
+        Parameters
+        ----------
+        metric
+            Variable to fit; without it each workload's own.
+        machine, workload
+            Which ones; all without. Each has a formula of its own.
+        **at
+            A value, an array or a `DataArray` for each axis: predict there.
+
+        Returns
+        -------
+        Response or list of Response, or Prediction or list of Prediction
+            A list where several machines or workloads are meant.
+
+        Raises
+        ------
+        ConfigError
+            If the dataset does not have the metric, machine or workload, or a prediction is asked
+            for outside of what was run.
+
+        Examples
+        --------
+        >>> surface = ds.slab.surface(machine="icx", workload="hackbench_sockets")
+        >>> round(float(surface.predict(kernel="v6_1_order_v2", slab_max_order=1.5).value))
+        1312500
+        >>> surface.predict(kernel="v6_1", slab_max_order=4)
+        Traceback (most recent call last):
+        allocator.errors.ConfigError: slab_max_order: found 4, expected 0 to 3, as was run
+        """
+        from sweep.fit.response import chosen, responses  # statsmodels is slow to import
+
+        found = chosen(responses(self.cells, metric), machine=machine, workload=workload)
+        if at:
+            values = [response.predict(**at) for response in found]
+            return values if len(values) > 1 else values[0]
+        return found if len(found) > 1 else found[0]
+
+    def picture(
         self, baseline: str | None = None, *, metric: str | None = None, machine: str | None = None
     ) -> "Figure":
         """Draw one machine's surface: the change against a baseline, or the metric itself.
@@ -142,7 +191,7 @@ class SlabAccessor:
 
         Examples
         --------
-        >>> ds.slab.surface("kernel=v6_1", machine="icx").savefig("icx.png")
+        >>> ds.slab.picture("kernel=v6_1", machine="icx").savefig("icx.png")
         """
         from sweep.pictures.heat_map import figure_of  # matplotlib is slow to import
         from sweep.pictures.shades import colour_limit

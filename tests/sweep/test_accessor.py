@@ -50,7 +50,7 @@ def test_a_selection_can_be_compared():
 
 def test_unknown_machines_list_those_that_exist():
     with pytest.raises(ConfigError, match="machine: found 'm1', expected one of epyc, icx, gravi"):
-        lab().slab.surface("kernel=v6_1", machine="m1")
+        lab().slab.picture("kernel=v6_1", machine="m1")
 
 
 def test_other_datasets_are_refused():
