@@ -140,7 +140,7 @@ def _in_folder(
         say_grid(folder, points, found)
         tally = _simulate(points, found, journal, executor, request, clock)
         simulated = clock.elapsed()
-        counts = _write(folder, points, found, request, started)
+        counts = _write(folder, points, found, request, started, _kept(hydra))
         log.debug("dataset written after %.2f s", clock.elapsed())
         say_times(tally, clock, simulated, executor)
         executor.close()
@@ -274,19 +274,31 @@ def _write_files(
     axes = [f"  {axis.key}: {json.dumps(list(axis.values))}\n" for axis in request.grid.axes]
     text = config + ("axes:\n" + "".join(axes) if axes else "axes: {}\n")  # JSON is YAML, and quick
     write_whole(folder / CONFIG_FILE, text.encode())
-    kept = [text for text in hydra if not text.startswith(("hydra.sweep.dir=", "hydra.mode="))]
     write_run(
         folder,
         {
-            "overrides": [*kept, *(t for t in request.spelled if not t.startswith("resume="))],
+            "overrides": [
+                *_kept(hydra),
+                *(t for t in request.spelled if not t.startswith("resume=")),
+            ],
             "flags": flags_of(sys.argv[1:]),
             "remembered": now,
         },
     )
 
 
+def _kept(hydra: list[str]) -> list[str]:
+    """Return the overrides of Hydra's own that another run needs, too."""
+    return [text for text in hydra if not text.startswith(("hydra.sweep.dir=", "hydra.mode="))]
+
+
 def _write(
-    folder: Path, points: Points, found: Located, request: Request, started: datetime
+    folder: Path,
+    points: Points,
+    found: Located,
+    request: Request,
+    started: datetime,
+    hydra: list[str],
 ) -> dict[str, int]:
     """Write the dataset beside its place, then put it there at once."""
     from sweep.dataset import provenance_attributes, write_dataset  # netCDF4 loads while Ray starts
@@ -296,7 +308,13 @@ def _write(
     temporary = path.with_name(path.name + ".tmp")
     axes = {axis.key: list(axis.values) for axis in request.grid.axes}
     record = provenance(
-        config=request.config, axes=axes, seeds=list(request.seeds), started=started
+        config=request.config,
+        axes=axes,
+        seeds=list(request.seeds),
+        started=started,
+        overrides=[*hydra, *request.repeated],
+        flags=flags_of(sys.argv[1:]),
+        groups=remembered(points.tables, request.grid, request.seeds)["groups"],
     )
     try:
         counts = write_dataset(temporary, points, found, provenance_attributes(record))

@@ -1,12 +1,13 @@
 """Where a dataset comes from: code, versions, command, configuration, host."""
 
+import json
 import os
 import platform
 import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,10 +16,19 @@ from allocator.simulate import MODEL_VERSION
 from sweep.dataset import SCHEMA_VERSION
 
 PACKAGES = ("slabsweep", "numpy", "hydra-core", "ray", "xarray", "netCDF4", "scipy")
+MOST_GROUPS = 1 << 20
+"""Bytes that the configurations of groups may take in a dataset."""
 
 
 def provenance(
-    *, config: Mapping[str, object], axes: Mapping[str, object], seeds: object, started: datetime
+    *,
+    config: Mapping[str, object],
+    axes: Mapping[str, object],
+    seeds: object,
+    started: datetime,
+    overrides: Sequence[str] = (),
+    flags: Sequence[str] = (),
+    groups: object = None,
 ) -> dict[str, object]:
     """Return the provenance record, as global attributes will hold it.
 
@@ -32,6 +42,11 @@ def provenance(
         Root seeds.
     started
         When the run began.
+    overrides, flags
+        Command line that asks for the same grid in a new run.
+    groups
+        Configurations of each group by choice (`sweep.resume.remembered`), from which that of any
+        point is put together; left out where they take more than `MOST_GROUPS`.
     """
     now = datetime.now(UTC)
     command = shlex.join(["slabsweep", *sys.argv[1:]])
@@ -45,6 +60,9 @@ def provenance(
         "command": command,
         "config": dict(config),
         "axes": dict(axes),
+        "overrides": list(overrides),
+        "flags": list(flags),
+        **({"groups": groups} if groups and len(json.dumps(groups)) <= MOST_GROUPS else {}),
         "seed": seeds,
         "versions": versions(),
         "git": revision(Path(__file__).resolve().parents[1]),

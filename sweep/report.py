@@ -1,9 +1,9 @@
 """`python -m sweep.report RUN --baseline kernel=v6_1`: tables and pictures of a finished run."""
 
 import argparse
-import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +15,14 @@ import xarray as xr
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of, open_cells
 from sweep.answer.compare import compare
-from sweep.answer.lkp import group_text
 from sweep.answer.tables import (
     SHOWN_GROUPS,
     SHOWN_ROWS,
     SHOWN_STATS,
-    Report,
     report_of,
     summary_table,
 )
-from sweep.page.html import page
+from sweep.page.build import comparison_page, metric_page
 from sweep.pictures.curve import curve_table, curves
 from sweep.settings import CompareSettings
 
@@ -48,7 +46,7 @@ class Wish:
     """One of `LAYOUTS`."""
     limit: int = SHOWN_GROUPS
     """Most groups on the terminal."""
-    html: bool = False
+    html: bool = True
     """Write a page, too."""
     suffix: str = ""
     """What follows `compare` and `surface` in file names."""
@@ -100,7 +98,8 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
     pictures = album_of(comparison, report.ranking)
     paths = [text, *_save_pictures(pictures, directory, wish.suffix)]
     if wish.html:
-        paths.append(_write_page(report, directory, wish, paths[1:]))
+        body = comparison_page(report, pictures, table=text.name)
+        paths.append(_save(directory / f"report{wish.suffix}.html", body))
     # only now: who reads through a pipe may close it, and the files are wanted all the same
     print(report.text(wish.limit, SHOWN_STATS, wish.layout))
     if len(report.groups) > wish.limit:
@@ -187,7 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         "--mark", metavar="CAUSE=PERCENT", help="mark where curves pass it: list_lock_wait=50"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where files go (default: the run)")
-    parser.add_argument("--html", action="store_true", help="write a self-contained page, too")
+    parser.add_argument(
+        "--no-html", action="store_true", help="do without the self-contained page report.html"
+    )
     return parser
 
 
@@ -203,7 +204,7 @@ def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
         metric=arguments.metric or _configured(cells, "metric"),
         layout=arguments.layout,
         limit=arguments.groups,
-        html=arguments.html,
+        html=not arguments.no_html,
         suffix="".join(f"-{re.sub(r'[^A-Za-z0-9_.=,+]', '_', text)}" for text in asked),
     )
 
@@ -230,36 +231,26 @@ def _possible(cells: Cells, baseline: str) -> str | None:
 
 
 def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
-    text = summary_table(cells, wish.metric)
-    path = _save(directory / f"summary{wish.suffix}.txt", text)
     from sweep.pictures.album import album_of_metric  # matplotlib is slow to import
 
-    paths = [path, *_save_pictures(album_of_metric(cells, wish.metric), directory, wish.suffix)]
-    if wish.html:
-        body = page("Sweep", text, paths[1:], [], json.dumps(cells.provenance(), indent=1))
-        paths.append(_save(directory / f"report{wish.suffix}.html", body))
-    print(summary_table(cells, wish.metric, SHOWN_ROWS))
+    text = _save(directory / f"summary{wish.suffix}.txt", summary_table(cells, wish.metric))
+    pictures = album_of_metric(cells, wish.metric)
+    paths = [text, *_save_pictures(pictures, directory, wish.suffix)]
     axes = [axis for axis in cells.axes if cells.root.sizes[axis] > 1]
+    command = ""
     if axes:
         example = f"{axes[0]}={cells.labels(axes[0])[0]}"
-        command = f"python -m sweep.report {directory} --baseline {example}"
+        command = shlex.join(
+            ["python", "-m", "sweep.report", str(directory), "--baseline", example]
+        )
+    if wish.html:
+        body = metric_page(cells, wish.metric, pictures, table=text.name, command=command)
+        paths.append(_save(directory / f"report{wish.suffix}.html", body))
+    print(summary_table(cells, wish.metric, SHOWN_ROWS))
+    if command:
         print(f"nothing is compared; to compare, e.g.: {command}\n")
     print(*(f"wrote {path}" for path in paths), sep="\n")
     return paths
-
-
-def _write_page(report: Report, directory: Path, wish: Wish, pictures: Sequence[Path]) -> Path:
-    comparison = report.comparison
-    sections = []
-    for group in report.groups:
-        text = group_text(group, comparison.axis, comparison.labels, comparison.cells.fixed())
-        gain = -group.severity if group.severity > 0 else float("nan")
-        heading = " ".join(f"{axis}={value}" for axis, value in group.where.items())
-        sections.append((f"{heading}: {group.metric.key}", gain, text))
-    title = f"{comparison.axis}: {', '.join(comparison.labels[1:])} against {comparison.labels[0]}"
-    provenance = json.dumps(comparison.cells.provenance(), indent=1)
-    body = page(title, report.overview(), pictures, sections, provenance)
-    return _save(directory / f"report{wish.suffix}.html", body)
 
 
 def _save_pictures(pictures: "Sequence[Picture]", directory: Path, suffix: str) -> list[Path]:

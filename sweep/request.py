@@ -1,5 +1,6 @@
 """What a command line asks for: axes, overrides that hold for all points, and their grid."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ class Request:
     """Overrides that hold for all points."""
     spelled: tuple[str, ...]
     """Every override, the axes of a default grid too: what a resume repeats."""
+    repeated: tuple[str, ...]
+    """Overrides that ask for the same grid in a new run."""
     settings: Settings
     """Everything beside the points."""
     config: Mapping[str, object]
@@ -138,10 +141,27 @@ def request_of(
         grid=grid,
         fixed=tuple(fixed),
         spelled=(*arguments, *extra),
+        repeated=_repeated(arguments, settings.grid if typed and resuming else None, given),
         settings=settings,
         config=config,
         seeds=tuple(seeds),
     )
+
+
+def _repeated(
+    arguments: Sequence[str], resumed: GridSettings | None, given: set[str]
+) -> tuple[str, ...]:
+    """Return what asks for the same grid in a new run.
+
+    What is typed is enough, but for a resumed run whose own axes were written out: axes that are
+    typed in a new run drop the pairs and exclusions of the configuration.
+    """
+    kept = [text for text in arguments if not text.startswith("resume=")]
+    if resumed is not None:
+        for key, value in (("zip", resumed.zip), ("exclude", resumed.exclude)):
+            if value and f"sweep.{key}" not in given:
+                kept.append(f"sweep.{key}={json.dumps(value)}")
+    return tuple(kept)
 
 
 def _raw_params(loader: ConfigLoader, path: str) -> list[str] | None:

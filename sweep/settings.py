@@ -113,7 +113,7 @@ class CompareSettings:
     """`axis=value` to compare the axis's other values with; None: no comparison."""
     metric: str | None = None
     """Variable to judge by; None: each workload's own."""
-    html: bool = False
+    html: bool = True
     """Whether a self-contained page is written, too."""
 
     @classmethod
@@ -137,7 +137,7 @@ class CompareSettings:
         return cls(
             baseline=None if baseline is None else str(baseline),
             metric=None if metric is None else _text("compare.metric", metric),
-            html=bool(html),
+            html=html is not False,
         )
 
 

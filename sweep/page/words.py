@@ -1,0 +1,214 @@
+"""A comparison in words: the worst, the best, where, why and how sure."""
+
+import math
+
+import numpy as np
+
+from allocator.counters import CAUSES
+from sweep.answer.effects import effects
+from sweep.answer.groups import ANY
+from sweep.answer.lkp import counted, unit_text
+from sweep.answer.stats import METRIC_RATIO
+from sweep.answer.tables import Report
+from sweep.page.findings import Counts, Finding, Findings
+from sweep.pictures.shades import percent, short
+
+SMALLEST_P = 1e-4
+"""p values below are written as that."""
+TOLD_CAUSES = 3
+"""Causes in a sentence."""
+WORTH = 0.5
+"""Percent by which mean changes along an axis differ at least, to be told."""
+
+
+def headline(found: Findings, report: Report) -> str:
+    """Return the page's first sentence."""
+    base, *rest = report.comparison.labels
+    axis = report.comparison.axis
+    what = f"{axis} {' and '.join(rest)}" if len(rest) < 4 else f"{len(rest)} values of {axis}"
+    counts = found.counts
+    if counts.failed == counts.distinct:
+        return f"No point of {what} has a result to compare with {base}."
+    if found.worst is None and found.best is None:
+        return f"Nothing changed for sure between {what} and {base}."
+    if found.worst is None:
+        return f"{_capital(what)} is better than {base} or the same wherever it was tried."
+    if found.best is None:
+        return f"{_capital(what)} is worse than {base} at {counted(counts.worse, 'point')}."
+    return (
+        f"{_capital(what)} is worse than {base} at {counted(counts.worse, 'point')}"
+        f" and better at {counts.better}."
+    )
+
+
+def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
+    """Return the summary: what each paragraph is about, and the paragraph."""
+    told = []
+    if found.worst is not None:
+        told.append(("Worst regression", paragraph(found.worst, report)))
+    if found.best is not None:
+        told.append(("Best gain", paragraph(found.best, report)))
+    told.append(("How many", _how_many(found.counts)))
+    axis = _axis(report)
+    if axis:
+        told.append(("What it hangs on", axis))
+    told += [("What failed", text) for text in [_failed(report)] if text]
+    sure = _confidence(found, report)
+    if sure:
+        told.append(("How sure", sure))
+    return told
+
+
+def paragraph(one: Finding, report: Report) -> str:
+    """Tell one finding: how much, where, why, how sure."""
+    base = report.comparison.labels[0]
+    parts = [
+        f"{_name(one)}{unit_text(one.units)} goes from {short(one.baseline)} with {base} to"
+        f" {short(one.mean)} with {one.value}: {change_text(one)}{interval_text(one)}{place(one)}."
+    ]
+    reasons = [cause_text(*cause) for cause in one.causes[:TOLD_CAUSES]]
+    parts.append(
+        f"What moved there: {'; '.join(reasons)}."
+        if reasons
+        else "None of the known causes moved there."
+    )
+    parts.append(certainty(one))
+    return " ".join(parts)
+
+
+def change_text(one: Finding) -> str:
+    """Write a change with its unit, `−12.5 %`."""
+    if math.isnan(one.change):
+        return "no result"
+    if math.isinf(one.change):
+        return "up from 0"
+    return f"{percent(one.change)} {'points' if one.absolute else '%'}"
+
+
+def interval_text(one: Finding) -> str:
+    """Write the interval of a change in brackets; nothing where there is none."""
+    if math.isnan(one.low) or math.isnan(one.high):
+        return ""
+    return f" (95 % interval {percent(one.low)} to {percent(one.high)})"
+
+
+def place(one: Finding) -> str:
+    """Write where a finding is, without the axes that have no effect there."""
+    named = [f"{k}={v}" for k, v in one.where.items() if v != ANY and k != "workload"]
+    free = [k for k, v in one.where.items() if v == ANY]
+    text = f" at {', '.join(named)}" if named else ""
+    return f"{text}, at any {' and '.join(free)}" if free else text
+
+
+def cause_text(name: str, before: float, after: float) -> str:
+    """Write how far a cause moved."""
+    meaning = CAUSES[name].long_name if name in CAUSES else name
+    sign = "+" if after >= before else "\N{MINUS SIGN}"
+    return f"{meaning} {sign}{abs(after - before):.1f} points ({before:.1f} % to {after:.1f} %)"
+
+
+def p_text(p: float) -> str:
+    """Write a p value.
+
+    >>> p_text(0.0132), p_text(0.0)
+    ('p = 0.013', 'p < 0.0001')
+    """
+    if math.isnan(p):
+        return ""
+    return f"p < {SMALLEST_P:g}" if p < SMALLEST_P else f"p = {p:.2g}"
+
+
+def certainty(one: Finding) -> str:
+    """Say how sure a finding is."""
+    before, after = one.runs
+    runs = f"{before} runs each" if before == after else f"{before} and {after} runs"
+    if min(before, after) < 2:
+        return "A single run each: there is no telling how much of it is chance."
+    ranges = "whose ranges do not overlap" if one.apart else "whose ranges overlap"
+    p = f", {p_text(one.p)} after correction for all points" if not math.isnan(one.p) else ""
+    return f"{_capital(runs)}, {ranges}{p}."
+
+
+def _name(one: Finding) -> str:
+    workload = one.where.get("workload", ANY)
+    return one.metric if workload == ANY else f"{workload}.{one.metric}"
+
+
+def _how_many(counts: Counts) -> str:
+    copies = ""
+    if counts.distinct < counts.points:
+        copies = f" (of {counts.points}; an axis has no effect on the others, which are copies)"
+    rest = "did not change significantly" if counts.tested else "did not change by lkp's rule"
+    failed = f", {counts.failed} have no result to compare" if counts.failed else ""
+    return (
+        f"Of {counted(counts.distinct, 'distinct point')}{copies}, {counts.worse} became worse,"
+        f" {counts.better} became better, {counts.other} {rest}{failed}."
+    )
+
+
+def _axis(report: Report) -> str:
+    """Name the axis along which the mean change differs most."""
+    best, text = WORTH, ""
+    for dim, effect in effects(report.comparison).items():
+        labels = report.comparison.cells.labels(dim)
+        values = np.asarray(effect.values).reshape(-1, len(labels), effect.shape[-1])
+        low, high = (
+            np.nanmin(values, axis=1, initial=1e300),
+            np.nanmax(values, axis=1, initial=-1e300),
+        )
+        spread = np.where(high >= low, high - low, 0.0)
+        if spread.size and spread.max() > best:
+            best = float(spread.max())
+            row, k = np.unravel_index(int(spread.argmax()), spread.shape)
+            along = values[row, :, k]
+            lowest, highest = int(np.nanargmin(along)), int(np.nanargmax(along))
+            carrier = report.comparison.metric_dim
+            of = report.comparison.cells.labels(carrier)[row] if carrier else ""
+            metric = report.comparison.metrics[row if carrier else 0]
+            unit = "points" if report.comparison.is_absolute(metric) else "%"
+            name = f"{of}.{metric}" if of else metric
+            text = (
+                f"Most of all on {dim}: the mean change of {name} goes from"
+                f" {percent(float(along[lowest]))} {unit} at {labels[lowest]} to"
+                f" {percent(float(along[highest]))} {unit} at {labels[highest]}."
+            )
+    return text
+
+
+def _failed(report: Report) -> str:
+    """Say how many runs have no result, and why."""
+    comparison = report.comparison
+    total = comparison.status().size
+    parts = [
+        f"{int(counts.sum())} of {total} runs: {_REASONS.get(reason, reason)}"
+        for reason, counts in comparison.failures().items()
+    ]
+    return f"{'; '.join(parts)}." if parts else ""
+
+
+_REASONS = {
+    "oom": "out of memory",
+    "failed": "failed",
+    "pending": "not simulated yet",
+    "excluded": "left out of the grid",
+}
+
+
+def _confidence(found: Findings, report: Report) -> str:
+    """Say what is compared how, where that is not plain."""
+    replicates = report.comparison.status().shape[2]
+    if found.counts.tested:
+        attrs = report.data.attrs
+        names = [str(attrs[key]) for key in ("test", "correction") if key in attrs]
+        return f"Significant means p < 0.05: {', '.join(names)}." if names else ""
+    least = f"{100 * (METRIC_RATIO - 1):.0f} %"
+    if replicates < 2:
+        return (
+            "Each point was run once, so there is no confidence in any of this; a change counts"
+            f" from {least} on. More seeds tell more: replicates=5."
+        )
+    return f"A change counts by lkp's rule: ranges that do not overlap, and at least {least}."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,112 @@
+"""The summary of a page: which point is the worst, by how much, why, and how sure that is."""
+
+import numpy as np
+import pytest
+
+from sweep.answer.cells import cells_of
+from sweep.answer.compare import compare
+from sweep.answer.tables import report_of
+from sweep.page.findings import findings_of
+from sweep.page.words import headline, p_text, sentences
+from tests.sweep.synthetic import dataset, lab
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def told(ds, baseline="kernel=v6_1", metric=None):
+    report = report_of(compare(cells_of(ds), baseline, metric=metric))
+    found = findings_of(report, 200)
+    return found, headline(found, report), dict(sentences(found, report))
+
+
+@pytest.fixture(scope="module")
+def of_lab():
+    return told(lab())
+
+
+def test_the_worst_regression_says_how_much_where_why_and_how_sure(of_lab):
+    found, _, summary = of_lab
+    text = summary["Worst regression"]
+    assert text.startswith(
+        "hackbench_sockets.throughput [1/s] goes from 1.4M with v6_1 to 1.23M with v6_1_order_v2:"
+        f" {MINUS}12.5 %"
+    )
+    assert " at machine=icx, slab_max_order=3, at any gfp." in text
+    assert (
+        "What moved there: CPU time waiting for a list_lock +9.0 points (6.0 % to 15.0 %)." in text
+    )
+    assert "3 runs each, whose ranges do not overlap" in text
+    assert found.worst.change == pytest.approx(-12.5)
+
+
+def test_the_best_gain_is_told_too(of_lab):
+    found, line, summary = of_lab
+    assert found.best.metric == "nr_hugepages"
+    assert found.best.change == pytest.approx(100 * 3 / (180 + 3 + 1 / 3), rel=0.3)
+    assert "hugepages.nr_hugepages goes from" in summary["Best gain"]
+    assert line.startswith("Kernel v6_1_order_v2 is worse than v6_1 at ")
+
+
+def test_counts_are_of_distinct_points_and_add_up(of_lab):
+    counts = of_lab[0].counts
+    assert (counts.points, counts.distinct) == (72, 21)
+    assert counts.worse + counts.better + counts.other + counts.failed == 21
+    assert counts.failed == 1  # graviton2 with atomic is out of memory
+    assert "What failed" in of_lab[2]
+    assert of_lab[2]["What failed"] == "12 of 432 runs: out of memory."
+
+
+def test_the_axis_on_which_it_hangs_is_named(of_lab):
+    text = of_lab[2]["What it hangs on"]
+    assert text.startswith("Most of all on machine: the mean change of hackbench_sockets.through")
+    assert "at icx to" in text
+
+
+def test_nothing_changed_is_said_plainly():
+    ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, throughput=lambda x, **_: 5.0 * x)
+    found, line, summary = told(ds, "kernel=a")
+    assert line == "Nothing changed for sure between kernel b and a."
+    assert (found.worst, found.best) == (None, None)
+    assert "Worst regression" not in summary
+
+
+def test_one_replicate_gives_no_confidence():
+    ds = dataset(
+        {"kernel": ["a", "b"], "x": [1, 2]},
+        replicates=1,
+        throughput=lambda kernel, x, **_: 100.0 - 10 * x * (kernel == "b"),
+    )
+    found, line, summary = told(ds, "kernel=a")
+    assert line == "Kernel b is worse than a at 2 points."
+    assert f"{MINUS}20.0 % at x=2." in summary["Worst regression"]
+    assert "A single run each: there is no telling" in summary["Worst regression"]
+    assert summary["How sure"].startswith("Each point was run once, so there is no confidence")
+    assert np.isnan(found.worst.p)
+
+
+def test_points_that_all_failed_are_no_comparison():
+    ds = dataset({"kernel": ["a", "b"]}, status=lambda **_: 2, throughput=lambda **_: 5.0)
+    found, line, summary = told(ds, "kernel=a")
+    assert line == "No point of kernel b has a result to compare with a."
+    assert found.counts.failed == found.counts.distinct == 1
+    assert summary["What failed"] == "6 of 6 runs: failed."
+
+
+def test_less_may_be_better():
+    ds = dataset(
+        {"kernel": ["a", "b"], "x": [1, 2]},
+        Slab=lambda kernel, x, replicate: 1000.0 + 100 * x * (kernel == "b") + replicate,
+    )
+    found, _, summary = told(ds, "kernel=a", "Slab")
+    assert found.worst.where == {"x": "2"}
+    assert (
+        "Slab [byte] goes from 1001 with a to 1201 with b: +20.0 %" in summary["Worst regression"]
+    )
+    assert found.best is None
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.0132, "p = 0.013"), (1e-9, "p < 0.0001"), (float("nan"), "")]
+)
+def test_p_values_are_short(p, text):
+    assert p_text(p) == text
