@@ -1,9 +1,9 @@
-"""`ds.slab` in a notebook: compare, list regressions and causes, draw.
+"""`ds.slab` in a notebook: compare, list the worst points and causes, draw.
 
 >>> import xarray as xr
 >>> import sweep.accessor  # registers ds.slab
 >>> ds = xr.open_datatree(path, engine="netcdf4")
->>> print(ds.slab.compare("kernel=v6_1").text(limit=1))  # doctest: +ELLIPSIS
+>>> print(ds.slab.report("kernel=v6_1").text(limit=1))  # doctest: +ELLIPSIS
 kernel: v6_1_order_v2 against v6_1
 ...
 """
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import xarray as xr
 
+from sweep.answer import frame
 from sweep.answer.cells import Cells, cells_of
-from sweep.answer.compare import compare
+from sweep.answer.compare import Comparison, compare, default_baseline
 from sweep.answer.stats import summarise
 from sweep.answer.tables import Report, report_of
 from sweep.pictures.panels import metric_surfaces, surfaces
@@ -50,14 +51,19 @@ class SlabAccessor:
         return self.cells.provenance()
 
     def compare(
-        self, baseline: str, *, metric: str | None = None, against: Sequence[str] = ()
-    ) -> Report:
-        """Compare the other values of an axis with one of them.
+        self,
+        baseline: str | None = None,
+        *,
+        metric: str | None = None,
+        against: Sequence[str] = (),
+    ) -> xr.Dataset:
+        """Compare the other values of an axis with one of them, point by point.
 
         Parameters
         ----------
         baseline
-            `axis=value`; any swept axis.
+            `axis=value`; any swept axis. Without it the run's own, else the first value of
+            `kernel`, else of the first axis that has several.
         metric
             Variable to judge by; without it each workload's own.
         against
@@ -65,52 +71,82 @@ class SlabAccessor:
 
         Returns
         -------
-        Report
-            `print(report.text())` is the table, `report.data` the arrays.
+        xr.Dataset
+            Means, spread, change, intervals and significance; see
+            `sweep.answer.compare.Comparison.data`.
+
+        Raises
+        ------
+        ConfigError
+            If an axis, a value or the metric does not exist, or no run ended well.
 
         Examples
         --------
-        >>> report = ds.slab.compare("kernel=v6_1")
+        >>> found = ds.slab.compare("kernel=v6_1")
         >>> at = dict(machine="icx", slab_max_order=3, gfp="kernel", workload="hackbench_sockets")
-        >>> float(report.data["change"].sel(at).item())
+        >>> float(found["change"].sel(at).item())
         -12.5
+        >>> bool(found["significant"].sel(at).item())
+        True
         """
-        return report_of(compare(self.cells, baseline, metric=metric, against=against))
+        return self._compared(baseline, metric, against).data
 
-    def regressions(self, baseline: str, *, metric: str | None = None) -> xr.Dataset:
-        """Return the points that became worse, the worst first.
+    def report(
+        self,
+        baseline: str | None = None,
+        *,
+        metric: str | None = None,
+        against: Sequence[str] = (),
+    ) -> Report:
+        """Rank a comparison and lay it out as a table; the parameters are those of `compare`.
+
+        Returns
+        -------
+        Report
+            `print(report)` shows the start, `report.text()` has all, `report.frame()` the rows
+            for pandas.
+
+        Examples
+        --------
+        >>> report = ds.slab.report("kernel=v6_1")
+        >>> report.frame().loc[1, ["machine", "slab_max_order", "gfp", "cause_1"]].tolist()
+        ['icx', 3, '*', 'list_lock_wait']
+        """
+        return report_of(self._compared(baseline, metric, against))
+
+    def worst(
+        self, n: int = 10, baseline: str | None = None, *, metric: str | None = None
+    ) -> xr.Dataset:
+        """Return the points that became worse, or fail more often, the worst first.
+
+        Parameters
+        ----------
+        n
+            Most points to return.
+        baseline, metric
+            As for `compare`.
 
         Returns
         -------
         xr.Dataset
-            One dim `point` with the axes as coords; `change` and `mean` of the worst of the
-            compared values, `value` its name, and `baseline`.
+            One dim `point` with the axes as coords (an axis without effect at its first value,
+            and named in `no_effect`); the columns of `sweep.answer.frame`.
 
         Examples
         --------
-        >>> worst = ds.slab.regressions("kernel=v6_1").isel(point=0)
-        >>> str(worst.machine.values), float(worst.change)
-        ('icx', -12.5)
+        >>> worst = ds.slab.worst(3, "kernel=v6_1").isel(point=1)
+        >>> str(worst.machine.values), float(worst.change), str(worst.cause_1.values)
+        ('icx', -12.5, 'list_lock_wait')
         """
-        report = self.compare(baseline, metric=metric)
-        axis = report.comparison.axis
-        data = report.data
-        signed = data["change"].where(data["regressed"]) * report.comparison.better_array()
-        flat = data.assign(loss=-signed.fillna(0)).stack(point=report.comparison.dims)
-        which = flat["loss"].argmax(axis)
-        flat = flat.isel({axis: which}).rename({axis: "value"}).reset_coords("value")
-        flat = flat.isel(point=flat["loss"].values > 0)
-        order = (-flat["loss"]).argsort(kind="stable").values
-        worst = flat.isel(point=order).reset_index("point")
-        return worst[["value", "baseline", "mean", "stddev", "change"]]
+        return frame.worst(self._compared(baseline, metric), n)
 
-    def causes(self, baseline: str) -> xr.Dataset:
+    def causes(self, baseline: str | None = None) -> xr.Dataset:
         """Return how far each share moved that may lie behind a change, points of percent.
 
         Returns
         -------
         xr.Dataset
-            Dims as `compare(...).data["change"]`; one variable per cause.
+            Dims as `compare(...)["change"]`; one variable per cause.
 
         Examples
         --------
@@ -119,7 +155,7 @@ class SlabAccessor:
         >>> float(moved.list_lock_wait.sel(at).item())
         9.0
         """
-        comparison = compare(self.cells, baseline)
+        comparison = self._compared(baseline)
         shape = (*comparison.shape, len(comparison.order) - 1)
         dims = (*comparison.dims, comparison.axis)
         moved = {}
@@ -127,6 +163,13 @@ class SlabAccessor:
             mean = summarise(share.values).mean
             moved[name] = (dims, (mean[:, 1:] - mean[:, :1]).reshape(shape), share.attrs)
         return xr.Dataset(moved, coords=comparison.data.coords)
+
+    def _compared(
+        self, baseline: str | None, metric: str | None = None, against: Sequence[str] = ()
+    ) -> Comparison:
+        cells = self.cells
+        chosen = baseline or default_baseline(cells)
+        return compare(cells, chosen, metric=metric, against=against)
 
     def surface(
         self,

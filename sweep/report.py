@@ -14,7 +14,7 @@ import xarray as xr
 
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of, open_cells
-from sweep.answer.compare import compare
+from sweep.answer.compare import compare, configured, swept_baseline
 from sweep.answer.tables import (
     SHOWN_GROUPS,
     SHOWN_ROWS,
@@ -74,7 +74,7 @@ def finish(
     """
     cells = cells_of(dataset)
     asked = CompareSettings.from_config(config.get("compare") or {})
-    baseline = asked.baseline and _possible(cells, asked.baseline)
+    baseline = asked.baseline and swept_baseline(cells, asked.baseline)
     if baseline and baseline != asked.baseline:
         print(f"{asked.baseline} was not swept: compared with {baseline}")
     return write(cells, run_dir, Wish(baseline=baseline, metric=asked.metric, html=asked.html))
@@ -199,35 +199,14 @@ def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
         raise ConfigError("--against", arguments.against, "a --baseline to compare with")
     asked = [text for text in (arguments.baseline, arguments.metric, arguments.against) if text]
     return Wish(
-        baseline=arguments.baseline or _possible(cells, str(_configured(cells, "baseline"))),
+        baseline=arguments.baseline or swept_baseline(cells, str(configured(cells, "baseline"))),
         against=tuple(arguments.against.split(",")) if arguments.against else (),
-        metric=arguments.metric or _configured(cells, "metric"),
+        metric=arguments.metric or configured(cells, "metric"),
         layout=arguments.layout,
         limit=arguments.groups,
         html=not arguments.no_html,
         suffix="".join(f"-{re.sub(r'[^A-Za-z0-9_.=,+]', '_', text)}" for text in asked),
     )
-
-
-def _configured(cells: Cells, key: str) -> str | None:
-    """Return a key of the run's own `compare` section, from its provenance."""
-    config = cells.provenance().get("config")
-    section = config.get("compare") if isinstance(config, Mapping) else None
-    value = section.get(key) if isinstance(section, Mapping) else None
-    return None if value is None else str(value)
-
-
-def _possible(cells: Cells, baseline: str) -> str | None:
-    """Return the configured baseline, or the next best: the first value; None without the axis."""
-    axis, _, value = baseline.partition("=")
-    try:
-        dim = cells.carrier(cells.axis(axis))
-    except ConfigError:
-        return None
-    if dim is None or cells.root.sizes[dim] < 2:
-        return None
-    labels = cells.labels(cells.axis(axis))
-    return baseline if value in labels else f"{axis}={labels[0]}"
 
 
 def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:

@@ -1,7 +1,8 @@
 """One value of an axis against the others: what changed, by how much, and where it hurts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
@@ -10,15 +11,18 @@ from numpy.typing import NDArray
 from allocator.counters import CAUSES, MAIN
 from allocator.errors import ConfigError
 from sweep.answer.cells import REPLICATE, Cells, known
+from sweep.answer.changes import changes_of
+from sweep.answer.copies import no_effect, originals
 from sweep.answer.stats import METRIC_RATIO, Bools, Floats, Summary, change, changed, summarise
 from sweep.dataset import STATUSES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """All cells of a dataset, one value of an axis against the others.
 
-    A cell is one combination of the other axes; cells are numbered in the order of `dims`.
+    A cell is one combination of the other axes; cells are numbered in the order of `dims`. What
+    takes a pass over the dataset is computed once and kept.
     """
 
     cells: Cells
@@ -120,45 +124,33 @@ class Comparison:
         """Return whether a variable is a percentage, whose change is a difference of points."""
         return self.units(name, table) in ("percent", "%")
 
-    @property
+    @cached_property
+    def summary(self) -> Summary:
+        """Mean and spread of each cell's own metric, (cell, value)."""
+        return summarise(self.metric_values())
+
+    @cached_property
+    def same(self) -> Bools:
+        """Whether an axis has no effect on a cell, (cell, dim)."""
+        return no_effect(self.cells, self.dims, self.axis)
+
+    @cached_property
+    def originals(self) -> NDArray[np.int64]:
+        """Number of the cell that each cell is a copy of, its own if it is none, (cell,)."""
+        return originals(self.same, self.shape)
+
+    @cached_property
     def data(self) -> xr.Dataset:
         """The comparison as arrays: dims are the other axes and the compared values.
 
-        `baseline` and `mean` (in the metric's units), `stddev`, `change` (percent, or points of
-        percent), `changed` (lkp's rule) and `regressed` (changed for the worse), `runs`.
+        NaN where there is no result. The baseline has, without a dim of the compared values,
+        `baseline`, `baseline_stddev` and `baseline_runs`; the other values have `mean`, `stddev`,
+        `runs`; `difference` in the metric's units and `change` in percent (points where the metric
+        is a percentage), each with `_low` and `_high`, the ends of its interval; `p_value` and
+        `p_adjusted`, corrected over the grid; `significant`, `changed` by lkp's rule, `regressed`
+        and `improved`. The attributes name the methods.
         """
-        summary = summarise(self.metric_values())
-        moved = self.moves(summary)
-        delta = self.changes(summary)
-        inner = (*self.shape, len(self.order) - 1)
-        dims = (*self.dims, self.axis)
-        worse = moved & (delta * self.better()[:, None] < 0)
-
-        def of_others(array: NDArray[np.generic]) -> tuple[tuple[str, ...], NDArray[np.generic]]:
-            return dims, array.reshape(inner)
-
-        data = xr.Dataset(
-            {
-                "baseline": (self.dims, summary.mean[:, 0].reshape(self.shape)),
-                "mean": of_others(summary.mean[:, 1:]),
-                "stddev": of_others(summary.std[:, 1:]),
-                "change": of_others(delta),
-                "changed": of_others(moved),
-                "regressed": of_others(worse),
-                "runs": of_others(summary.runs[:, 1:]),
-            },
-            coords={dim: self.cells.root[dim] for dim in self.dims if dim in self.cells.root.coords}
-            | {self.axis: self._others()},
-        )
-        data.attrs = {"baseline": f"{self.axis}={self.labels[0]}", "metrics": list(self.metrics)}
-        data["change"].attrs = {"units": "percent", "long_name": "change against the baseline"}
-        return data
-
-    def _others(self) -> NDArray[np.generic]:
-        """Return the coordinate of the compared values, of the type that the dataset has."""
-        if self.axis not in self.cells.root.coords:
-            return np.array(self.order[1:], dtype=np.int64)
-        return np.asarray(self.cells.root[self.axis].values)[list(self.order[1:])]
+        return changes_of(self)
 
     def changes(self, summary: Summary) -> Floats:
         """Return the change of each cell's metric, (cell, value - 1)."""
@@ -239,6 +231,47 @@ def compare(
         metrics=metrics_of(cells, metric, metric_dim),
         metric_dim=metric_dim,
     )
+
+
+def default_baseline(cells: Cells) -> str:
+    """Return the baseline where none is named, as `axis=value`.
+
+    The run's own, if it was swept; else the first value of `kernel`, else of the first axis with
+    several values.
+
+    Raises
+    ------
+    ConfigError
+        If no axis has several values.
+    """
+    asked = configured(cells, "baseline")
+    own = asked and swept_baseline(cells, asked)
+    several = [axis for axis in cells.axes if cells.root.sizes[axis] > 1]
+    if not several:
+        raise ConfigError("baseline", "no axis with several values", "something to compare")
+    axis = "kernel" if "kernel" in several else several[0]
+    return own or f"{axis}={cells.labels(axis)[0]}"
+
+
+def configured(cells: Cells, key: str) -> str | None:
+    """Return a key of the run's own `compare` section, from its provenance."""
+    config = cells.provenance().get("config")
+    section = config.get("compare") if isinstance(config, Mapping) else None
+    value = section.get(key) if isinstance(section, Mapping) else None
+    return None if value is None else str(value)
+
+
+def swept_baseline(cells: Cells, baseline: str) -> str | None:
+    """Return a baseline, or the first value of its axis; None if that axis was not swept."""
+    axis, _, value = baseline.partition("=")
+    try:
+        dim = cells.carrier(cells.axis(axis))
+    except ConfigError:
+        return None
+    if dim is None or cells.root.sizes[dim] < 2:
+        return None
+    labels = cells.labels(cells.axis(axis))
+    return baseline if value in labels else f"{axis}={labels[0]}"
 
 
 def metrics_of(cells: Cells, metric: str | None, dim: str | None) -> tuple[str, ...]:

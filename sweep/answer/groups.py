@@ -1,6 +1,6 @@
 """Cells of a comparison as groups of stats, the worst regression first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,6 @@ ANY = "*"
 MOVED_POINTS = 0.1
 """A cause is listed if its share moved by at least this many points of percent."""
 TOP_CAUSES = 5
-ROUNDING = 1e-9
-"""Relative difference up to which results are the same."""
 CAP = 1e6
 """Percent from which on one change is not stronger than another (a baseline of zero)."""
 
@@ -111,16 +109,12 @@ class Ranking:
 
 def rank(comparison: Comparison) -> Ranking:
     """Order the cells: regressions of the metric and of failures first, then by lkp's score."""
-    summary = summarise(comparison.metric_values())
-    moved = comparison.moves(summary)
-    signed = np.clip(comparison.changes(summary), -CAP, CAP) * comparison.better()[:, None]
-    gain = np.where(moved, signed, 0.0)
+    gain, reproduction = gains(comparison)
+    loss = np.maximum(-gain, reproduction)
+    severity = loss.max(axis=1, initial=0.0)
+    best = np.maximum(gain, -reproduction).max(axis=1, initial=0.0)
     failing = _failing(comparison)
-    reproduction = 100.0 * (failing[:, 1:] - failing[:, :1])
-    severity = np.maximum((-gain).max(axis=1, initial=0.0), reproduction.max(axis=1, initial=0.0))
-    best = np.maximum(gain.max(axis=1, initial=0.0), (-reproduction).max(axis=1, initial=0.0))
-    same = no_effect(comparison)
-    first = first_of_copies(comparison, same)
+    first = comparison.originals == np.arange(len(severity))
     score = np.zeros(len(severity))
     quiet = np.flatnonzero(first & (severity <= 0) & (best <= 0))
     score[quiet] = _score(comparison, quiet)
@@ -130,16 +124,33 @@ def rank(comparison: Comparison) -> Ranking:
     return Ranking(
         cells=chosen[order],
         severity=severity,
-        same=same,
+        same=comparison.same,
         first=first,
         improved=int((first & (severity <= 0) & (best > 0)).sum()),
     )
 
 
+def gains(comparison: Comparison) -> tuple[Floats, Floats]:
+    """Return how much better each value is, and how many more of its runs fail, in percent.
+
+    Returns
+    -------
+    tuple
+        Gain of the metric, 0 where it did not change by lkp's rule, and additional failures, both
+        (cell, value - 1).
+    """
+    signed = np.clip(comparison.changes(comparison.summary), -CAP, CAP)
+    gain = np.where(
+        comparison.moves(comparison.summary), signed * comparison.better()[:, None], 0.0
+    )
+    failing = _failing(comparison)
+    return gain, 100.0 * (failing[:, 1:] - failing[:, :1])
+
+
 def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> list[Group]:
     """Build the groups of some cells, in the order given."""
     chosen = np.asarray(cells, dtype=np.int64)
-    metric = summarise(comparison.metric_values()).rows(chosen)
+    metric = comparison.summary.rows(chosen)
     moved = comparison.moves(metric)
     absolute = comparison.absolute()[chosen]
     which = comparison.metric_of_cell()[chosen]
@@ -179,57 +190,6 @@ def marked_places(
             if copy:
                 place.update(dict.fromkeys(names, ANY))
     return places
-
-
-def no_effect(comparison: Comparison) -> Bools:
-    """Return where an axis has no effect: all results are equal at all of its values.
-
-    Sums of times may differ in their last bits; that is no effect.
-
-    Returns
-    -------
-    NDArray
-        (cell, dim) bool, dims as `comparison.dims`; False on axes with a single value.
-    """
-    order = (*comparison.dims, comparison.axis)
-    if not comparison.dims:
-        return np.zeros((1, 0), dtype=np.bool_)
-    several = [d for d, size in enumerate(comparison.shape) if size > 1]
-    same = np.ones((len(comparison.dims), *comparison.shape), dtype=bool)
-    same[[d for d in range(len(comparison.dims)) if d not in several]] = False
-    for values in _everything(comparison, order):
-        several = [d for d in several if same[d].any()]
-        if not several:
-            break
-        for d in several:
-            first: Floats = np.take(values, [0], axis=d)
-            near = np.abs(values - first) <= ROUNDING * np.abs(first)
-            equal = near | ((values != values) & (first != first))
-            inner = tuple(range(len(comparison.dims), equal.ndim))
-            same[d] &= equal.all(axis=(d, *inner)).reshape(
-                [1 if k == d else n for k, n in enumerate(comparison.shape)]
-            )
-    return np.asarray(same.reshape(len(comparison.dims), -1).T, dtype=np.bool_)
-
-
-def _everything(comparison: Comparison, order: tuple[str, ...]) -> Iterator[Floats]:
-    yield comparison.cells.status(order).astype(np.float64)
-    for name in comparison.cells.scalars:
-        yield comparison.cells.values(name, order)
-
-
-def first_of_copies(comparison: Comparison, same: Bools) -> Bools:
-    """Keep, of the cells that are copies of each other, the one at the first values.
-
-    Parameters
-    ----------
-    same
-        (cell, dim), from `no_effect`.
-    """
-    if not comparison.dims:
-        return np.ones(1, dtype=bool)
-    index = np.stack(np.unravel_index(np.arange(len(same)), comparison.shape), axis=1)
-    return np.asarray(~(same & (index > 0)).any(axis=1), dtype=np.bool_)
 
 
 def _failing(comparison: Comparison) -> Floats:

@@ -11,6 +11,8 @@ METRIC_RATIO = 1.01
 """lkp lists a change of a test's own metric from 1 percent on, ..."""
 OTHER_RATIO = 1.05
 """... and of anything else from 5 percent on (lib/stats.rb skip_small_change?)."""
+ROUNDING = 1e-9
+"""Relative difference up to which results are the same."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -10,9 +11,13 @@ from allocator.counters import CAUSES
 from sweep.answer.cells import Cells
 from sweep.answer.compare import Comparison
 from sweep.answer.effects import effects, means_by_axis, without_comparison
+from sweep.answer.frame import frame
 from sweep.answer.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
 from sweep.answer.lkp import counted, group_text, mmtests, stat_line, unit_text
-from sweep.answer.stats import Floats, change, summarise
+from sweep.answer.stats import Floats, change
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 KEPT_GROUPS = 1000
 """Most groups that compare.txt holds."""
@@ -68,6 +73,10 @@ class Report:
         legend = self._legend(shown) if layout == "lkp" else ""
         return "\n".join([*lines, legend] if legend else lines)
 
+    def frame(self) -> "DataFrame":
+        """Return one row per distinct point and compared value; see `sweep.answer.frame`."""
+        return frame(self.comparison)
+
     def overview(self) -> str:
         """Return a few lines on the whole: how many points, how many worse, on which axes."""
         comparison, ranking = self.comparison, self.ranking
@@ -118,7 +127,7 @@ def summary_table(cells: Cells, metric: str | None = None, limit: int | None = N
         Most rows, `KEPT_GROUPS` without it; what is left out is counted.
     """
     whole = without_comparison(cells, metric)
-    summary = summarise(whole.metric_values())
+    summary = whole.summary
     ranking = rank(whole)
     failures = whole.failures()
     rows = []

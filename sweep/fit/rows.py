@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from sweep.answer.cells import Cells
 from sweep.answer.compare import metrics_of
-from sweep.answer.groups import ROUNDING
-from sweep.answer.stats import Bools, Floats
+from sweep.answer.stats import ROUNDING, Bools, Floats
 from sweep.dataset import EXCLUDED
 
 APART = ("machine", "workload")

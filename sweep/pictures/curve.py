@@ -12,7 +12,7 @@ from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, known
 from sweep.answer.compare import Comparison
 from sweep.answer.effects import without_comparison
-from sweep.answer.groups import ANY, first_of_copies, no_effect
+from sweep.answer.groups import ANY
 from sweep.answer.stats import Floats, Summary, summarise
 
 CONFIDENCE = 0.95
@@ -195,8 +195,8 @@ def _rows(whole: Comparison, axis: str) -> Iterator[tuple[NDArray[np.int64], dic
 
     Cells that are copies of others come once, `ANY` in the place of what they do not depend on.
     """
-    same = no_effect(whole)
-    first = first_of_copies(whole, same)
+    same = whole.same
+    first = whole.originals == np.arange(len(same))
     at = whole.dims.index(axis)
     every = np.moveaxis(np.arange(len(first)).reshape(whole.shape), at, -1)
     names = [whole.cells.parts(dim) for dim in whole.dims]

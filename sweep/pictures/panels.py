@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sweep.answer.cells import Cells, known
 from sweep.answer.compare import Comparison
 from sweep.answer.effects import without_comparison
-from sweep.answer.groups import no_effect
-from sweep.answer.stats import Bools, Floats, summarise
+from sweep.answer.stats import Bools, Floats
 
 APART = ("machine", "workload")
 """Axes that get pictures and panels of their own rather than rows and columns."""
@@ -116,7 +115,7 @@ def sure_of(data: xr.Dataset) -> tuple[Bools, bool]:
 def metric_surfaces(cells: Cells, metric: str | None = None) -> list[Surface]:
     """Cut the metric itself into surfaces, where there is nothing to compare."""
     whole = without_comparison(cells, metric)
-    summary = summarise(whole.metric_values())
+    summary = whole.summary
     return _cut(
         whole,
         values=summary.mean,
@@ -167,7 +166,7 @@ def _cut(
         return boxes.reshape((*lead, len(panels), -1, width))
 
     each = np.arange(len(shown)) * values.shape[0]
-    originals = _originals(comparison)[:, None] + each
+    originals = comparison.originals[:, None] + each
     arrays = {"cells": values, "sure": sure, "missing": missing, "copy_of": originals}
     boxes = {name: cut(array) for name, array in arrays.items()}
     rows = tuple("/".join(row) for row in product(*(cells.labels(dim) for dim in down)))
@@ -215,20 +214,10 @@ def _places(cells: Cells, apart: tuple[str, ...], dim: str) -> list[tuple[int | 
     return [(None, cells.fixed().get(dim, ""))]
 
 
-def _originals(comparison: Comparison) -> NDArray[np.int64]:
-    """Return, for each cell, the number of the cell that it is a copy of, (cell,)."""
-    same = no_effect(comparison)
-    if not comparison.dims:
-        return np.zeros(1, dtype=np.int64)
-    index = np.stack(np.unravel_index(np.arange(len(same)), comparison.shape))
-    first = np.where(same.T, 0, index)
-    return np.asarray(np.ravel_multi_index(tuple(first), comparison.shape), dtype=np.int64)
-
-
 def _missing(comparison: Comparison) -> NDArray[np.str_]:
     """Say why a cell cannot be shown, (cell, shown value); the baseline's reason comes first."""
     counts = comparison.failures()
-    ok = ~np.isnan(summarise(comparison.metric_values()).mean)
+    ok = ~np.isnan(comparison.summary.mean)
     reason = np.where(ok, "", "none").astype("<U8")
     for name, count in counts.items():
         reason[~ok & (count > 0)] = name

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from allocator.errors import ConfigError
 from sweep.answer.cells import cells_of
 from sweep.answer.compare import compare
-from sweep.answer.groups import ANY, groups, no_effect, rank
+from sweep.answer.groups import ANY, groups, rank
 from tests.sweep.synthetic import dataset, lab
 
 
@@ -59,7 +59,7 @@ def test_an_axis_has_no_effect_only_if_all_results_are_equal():
         Slab=lambda gfp, order, **_: int(gfp == "y" and order == 1),
     )
     comparison = compare(cells_of(ds), "kernel=a")
-    same = no_effect(comparison).reshape(2, 2, 2)  # gfp, order, dim
+    same = comparison.same.reshape(2, 2, 2)  # gfp, order, dim
     assert comparison.dims == ("gfp", "order")
     assert same[:, :, 0].tolist() == [[True, False], [True, False]]
     assert not same[:, :, 1].any()
@@ -70,7 +70,7 @@ def test_rounding_is_no_effect():
         {"kernel": ["a", "b"], "gfp": ["x", "y"]},
         throughput=lambda gfp, **_: 1 / 3 if gfp == "x" else 1 / 3 + 1e-16,
     )
-    assert no_effect(compare(cells_of(ds), "kernel=a")).all()
+    assert compare(cells_of(ds), "kernel=a").same.all()
 
 
 def test_causes_say_what_moved(patch):
