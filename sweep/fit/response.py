@@ -22,6 +22,7 @@ from sweep.fit.choose import choose
 from sweep.fit.design import Design, identified
 from sweep.fit.quality import Quality, noise_of, quality_of
 from sweep.fit.rows import Rows, rows_of
+from sweep.fit.stored import from_dataset, to_dataset
 
 LEVEL = 0.95
 """Confidence of a prediction's interval."""
@@ -140,6 +141,15 @@ class Response(Quality):
             return Prediction(*(array.item() for array in self._at([])))
         outputs = [()] * 3
         return Prediction(*xr.apply_ufunc(self._shaped, *values, output_core_dims=outputs))
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return the surface with names and units; see `sweep.fit.stored`."""
+        return to_dataset(self)
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> "Response":
+        """Return the surface that `to_dataset` wrote, also after a file has held it."""
+        return from_dataset(data)
 
     def _shaped(self, *values: object) -> tuple[Floats, ...]:
         """Predict at values that broadcast against each other."""
