@@ -22,7 +22,15 @@ from sweep.answer.stats import summarise
 from sweep.answer.tables import Report, summary_table
 from sweep.page.commands import on_hardware, reproducing
 from sweep.page.findings import Finding, findings_of
-from sweep.page.words import cause_text, change_text, headline, interval_text, p_text, sentences
+from sweep.page.words import (
+    cause_text,
+    change_text,
+    headline,
+    interval_text,
+    missing,
+    p_text,
+    sentences,
+)
 from sweep.pictures.shades import short
 
 if TYPE_CHECKING:
@@ -58,7 +66,8 @@ def comparison_page(
     found = findings_of(report, MOST_ROWS)
     base, *rest = comparison.labels
     strongest = [one.cell for one in (found.worst, found.best) if one is not None]
-    ranked = report.ranking.cells[:ON_HARDWARE].tolist()
+    ranked = [*report.ranking.cells[:ON_HARDWARE].tolist()]
+    ranked = ranked or np.flatnonzero(report.ranking.first)[:1].tolist()
     axes = [part for dim in comparison.dims for part in comparison.cells.parts(dim)]
     shown = len(report.groups[:MOST_ROWS])
     return _render(
@@ -72,7 +81,7 @@ def comparison_page(
         more=_more(len(report.ranking.cells) - shown, table),
         groups=[
             (
-                " ".join(f"{axis}={value}" for axis, value in group.where.items()),
+                " ".join(f"{axis}={value}" for axis, value in group.where.items()) or "all points",
                 group_text(
                     group,
                     comparison.axis,
@@ -118,7 +127,6 @@ def metric_page(
     whole = without_comparison(cells, metric)
     ranking = rank(whole)
     summary = summarise(whole.metric_values())
-    failures = whole.failures()
     told = []
     which = whole.metric_of_cell()
     for number, name in enumerate(whole.metrics):
@@ -136,8 +144,7 @@ def metric_page(
                 f" {short(float(summary.mean[high, 0]))}{unit}{_at(whole.where(high))}.",
             )
         )
-    failed = [f"{int(n.sum())} of {whole.status().size} runs: {why}" for why, n in failures.items()]
-    told += [("What failed", f"{'; '.join(failed)}.")] if failed else []
+    told += [("Without a result", text) for text in [missing(whole)] if text]
     told += [("To compare", command)] if command else []
     runs = counted(whole.status().shape[2], "run")
     points = counted(ranking.distinct, "distinct point")
@@ -218,7 +225,7 @@ def _table(
     heads = [*axes, *([compared] if several else []), "metric", "baseline", "mean", "change"]
     heads += ["95 % interval", "p, corrected", "runs", "what moved"]
     body = []
-    for one in rows:
+    for one in (row for row in rows if row.told):
         cells: list[tuple[str, float | None]] = [(one.where.get(axis, ""), None) for axis in axes]
         cells += [(one.value, None)] if several else []
         cells += [
@@ -233,6 +240,10 @@ def _table(
         ]
         tone = "" if not one.sure else "worse" if one.gain < 0 else "better" if one.gain > 0 else ""
         body.append({"cells": cells, "tone": tone})
+    used = [any(row["cells"][k][0] for row in body) for k in range(len(heads))]
+    for row in body:
+        row["cells"] = [cell for cell, keep in zip(row["cells"], used, strict=True) if keep]
+    heads = [head for head, keep in zip(heads, used, strict=True) if keep]
     star = any(ANY in one.where.values() for one in rows)
     return {"heads": heads, "rows": body, "star": star}
 

@@ -10,7 +10,7 @@ from sweep.answer.cells import known
 from sweep.answer.groups import Failure, Group, Ranking, Stat
 from sweep.answer.stats import Bools, Floats, summarise
 from sweep.answer.tables import Report
-from sweep.pictures.panels import sure_of
+from sweep.pictures.panels import ROUNDS_TO_ZERO, sure_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +55,11 @@ class Finding:
         """Change with its sign turned where less is better."""
         return self.change * (self.better or 1)
 
+    @property
+    def told(self) -> bool:
+        """Whether there is anything to tell: a change that is not 0.0, or a failure."""
+        return self.sure or bool(self.failures) or abs(self.change) >= ROUNDS_TO_ZERO
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
@@ -69,6 +74,9 @@ class Counts:
     """Neither, or not sure."""
     failed: int
     """Of the distinct ones, those without any result to compare."""
+    worse_by: tuple[int, ...]
+    """Distinct points that became worse, by compared value."""
+    better_by: tuple[int, ...]
     tested: bool
     """Whether sure means significant after correction."""
 
@@ -158,8 +166,10 @@ def _values(data: xr.Dataset, name: str) -> Floats:
 
 
 def _counts(ranking: Ranking, data: _Arrays) -> Counts:
-    worse = (data.sure & (data.gain < 0)).any(axis=1) & ranking.first
-    better = (data.sure & (data.gain > 0)).any(axis=1) & ~worse & ranking.first
+    sure = data.sure & ranking.first[:, None]
+    down, up = sure & (data.gain < 0), sure & (data.gain > 0)
+    worse = down.any(axis=1)
+    better = up.any(axis=1) & ~worse
     none = np.isnan(data.gain).all(axis=1) & ranking.first
     return Counts(
         points=len(ranking.first),
@@ -168,6 +178,8 @@ def _counts(ranking: Ranking, data: _Arrays) -> Counts:
         better=int(better.sum()),
         other=ranking.distinct - int((worse | better | none).sum()),
         failed=int(none.sum()),
+        worse_by=tuple(down.sum(axis=0).tolist()),
+        better_by=tuple(up.sum(axis=0).tolist()),
         tested=data.tested,
     )
 

@@ -1,10 +1,13 @@
 """A comparison in words: the worst, the best, where, why and how sure."""
 
 import math
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from allocator.counters import CAUSES
+from sweep.answer.compare import Comparison
 from sweep.answer.effects import effects
 from sweep.answer.groups import ANY
 from sweep.answer.lkp import counted, unit_text
@@ -17,28 +20,40 @@ SMALLEST_P = 1e-4
 """p values below are written as that."""
 TOLD_CAUSES = 3
 """Causes in a sentence."""
+TOLD_FAILURES = 3
+"""Points that fail now, in a sentence."""
+TOLD_VALUES = 8
+"""Compared values whose counts are told."""
 WORTH = 0.5
 """Percent by which mean changes along an axis differ at least, to be told."""
 
 
 def headline(found: Findings, report: Report) -> str:
     """Return the page's first sentence."""
-    base, *rest = report.comparison.labels
-    axis = report.comparison.axis
-    what = f"{axis} {' and '.join(rest)}" if len(rest) < 4 else f"{len(rest)} values of {axis}"
+    axis, (base, *rest) = report.comparison.axis, report.comparison.labels
     counts = found.counts
+    one = len(rest) == 1
+    what = named(axis, rest[0]) if one else f"{len(rest)} other values of {axis}"
+    than = named(axis, base)
     if counts.failed == counts.distinct:
-        return f"No point of {what} has a result to compare with {base}."
+        return f"No point of {what} has a result to compare with {than}."
     if found.worst is None and found.best is None:
-        return f"Nothing changed for sure between {what} and {base}."
+        return f"No change is sure between {than} and {what}."
     if found.worst is None:
-        return f"{_capital(what)} is better than {base} or the same wherever it was tried."
-    if found.best is None:
-        return f"{_capital(what)} is worse than {base} at {counted(counts.worse, 'point')}."
-    return (
-        f"{_capital(what)} is worse than {base} at {counted(counts.worse, 'point')}"
-        f" and better at {counts.better}."
-    )
+        verb = "is better" if one else "are better"
+        return f"{_capital(what)} {verb} than {than} or the same, wherever tried."
+    verb = "is worse" if one else "are worse, some of them,"
+    text = f"{_capital(what)} {verb} than {than} at {counted(counts.worse, 'point')}"
+    return f"{text}." if found.best is None else f"{text} and better at {counts.better}."
+
+
+def named(axis: str, label: str) -> str:
+    """Write a value so that it is plain what it is a value of.
+
+    >>> named("kernel", "v6_1"), named("slab_max_order", "3")
+    ('v6_1', 'slab_max_order=3')
+    """
+    return label if re.match(r"[A-Za-z]+\d*_|v\d", label) else f"{axis}={label}"
 
 
 def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
@@ -48,11 +63,14 @@ def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
         told.append(("Worst regression", paragraph(found.worst, report)))
     if found.best is not None:
         told.append(("Best gain", paragraph(found.best, report)))
-    told.append(("How many", _how_many(found.counts)))
+    new = _failing(found, report)
+    if new:
+        told.append(("Fails now", new))
+    told.append(("How many", _how_many(found.counts, report.comparison.labels[1:])))
     axis = _axis(report)
     if axis:
         told.append(("What it hangs on", axis))
-    told += [("What failed", text) for text in [_failed(report)] if text]
+    told += [("Without a result", text) for text in [missing(report.comparison)] if text]
     sure = _confidence(found, report)
     if sure:
         told.append(("How sure", sure))
@@ -61,10 +79,11 @@ def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
 
 def paragraph(one: Finding, report: Report) -> str:
     """Tell one finding: how much, where, why, how sure."""
-    base = report.comparison.labels[0]
+    axis = report.comparison.axis
+    base, value = (named(axis, label) for label in (report.comparison.labels[0], one.value))
     parts = [
         f"{_name(one)}{unit_text(one.units)} goes from {short(one.baseline)} with {base} to"
-        f" {short(one.mean)} with {one.value}: {change_text(one)}{interval_text(one)}{place(one)}."
+        f" {short(one.mean)} with {value}: {change_text(one)}{interval_text(one)}{place(one)}."
     ]
     reasons = [cause_text(*cause) for cause in one.causes[:TOLD_CAUSES]]
     parts.append(
@@ -92,11 +111,12 @@ def interval_text(one: Finding) -> str:
     return f" (95 % interval {percent(one.low)} to {percent(one.high)})"
 
 
-def place(one: Finding) -> str:
+def place(one: Finding, *, workload: bool = False) -> str:
     """Write where a finding is, without the axes that have no effect there."""
-    named = [f"{k}={v}" for k, v in one.where.items() if v != ANY and k != "workload"]
+    left_out = () if workload else ("workload",)
+    here = [f"{k}={v}" for k, v in one.where.items() if v != ANY and k not in left_out]
     free = [k for k, v in one.where.items() if v == ANY]
-    text = f" at {', '.join(named)}" if named else ""
+    text = f" at {', '.join(here)}" if here else ""
     return f"{text}, at any {' and '.join(free)}" if free else text
 
 
@@ -134,15 +154,23 @@ def _name(one: Finding) -> str:
     return one.metric if workload == ANY else f"{workload}.{one.metric}"
 
 
-def _how_many(counts: Counts) -> str:
+def _how_many(counts: Counts, values: Sequence[str]) -> str:
     copies = ""
     if counts.distinct < counts.points:
         copies = f" (of {counts.points}; an axis has no effect on the others, which are copies)"
     rest = "did not change significantly" if counts.tested else "did not change by lkp's rule"
+    by_value = ""
+    if len(values) > 1:
+        parts = [
+            f"{value} {worse} worse, {better} better"
+            for value, worse, better in zip(values, counts.worse_by, counts.better_by, strict=True)
+        ]
+        left = f"; and {len(parts) - TOLD_VALUES} more values" if len(parts) > TOLD_VALUES else ""
+        by_value = f" By value: {'; '.join(parts[:TOLD_VALUES])}{left}."
     failed = f", {counts.failed} have no result to compare" if counts.failed else ""
     return (
         f"Of {counted(counts.distinct, 'distinct point')}{copies}, {counts.worse} became worse,"
-        f" {counts.better} became better, {counts.other} {rest}{failed}."
+        f" {counts.better} became better, {counts.other} {rest}{failed}.{by_value}"
     )
 
 
@@ -175,9 +203,24 @@ def _axis(report: Report) -> str:
     return text
 
 
-def _failed(report: Report) -> str:
-    """Say how many runs have no result, and why."""
-    comparison = report.comparison
+def _failing(found: Findings, report: Report) -> str:
+    """Name the points where runs fail that did not fail with the baseline; the first few."""
+    axis, base = report.comparison.axis, report.comparison.labels[0]
+    parts = []
+    for one in found.rows:
+        for reason, before, after, runs in one.failures:
+            if after > before:
+                parts.append(
+                    f"{after} of {runs} runs {_REASONS.get(reason, reason)} with"
+                    f" {named(axis, one.value)}, {before} with {named(axis, base)}"
+                    f"{place(one, workload=True)}"
+                )
+    more = f"; and {len(parts) - TOLD_FAILURES} more points" if len(parts) > TOLD_FAILURES else ""
+    return f"{'; '.join(parts[:TOLD_FAILURES])}{more}." if parts else ""
+
+
+def missing(comparison: Comparison) -> str:
+    """Say how many runs have no result, and why; "" where all have."""
     total = comparison.status().size
     parts = [
         f"{int(counts.sum())} of {total} runs: {_REASONS.get(reason, reason)}"
@@ -211,4 +254,5 @@ def _confidence(found: Findings, report: Report) -> str:
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Begin with a capital, but for names: v6_1 and slab_max_order=3 stay as they are."""
+    return text if re.match(r"\w+[_=]", text) else text[:1].upper() + text[1:]

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,7 @@ class Picture:
 def album_of(comparison: Comparison, ranking: Ranking) -> list[Picture]:
     """Draw a comparison.
 
-    Where each change is 0.0 the metric itself is drawn: pictures of nothing tell nothing.
+    Where each change is 0.0 the baseline's metric is drawn: pictures of nothing tell nothing.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ def album_of(comparison: Comparison, ranking: Ranking) -> list[Picture]:
     found = surfaces(comparison)
     if all(surface.quiet for surface in found):
         metric = comparison.metrics[0] if comparison.metric_dim is None else None
-        return album_of_metric(comparison.cells, metric)
+        root = comparison.cells.root.isel({comparison.axis: comparison.order[0]})
+        return album_of_metric(Cells(root=root), metric)
     pictures = list(_heat_maps(found))
     axis = axis_of_curves(comparison.cells, comparison.axis)
     if axis:
@@ -170,7 +171,11 @@ def _curves(cells: Cells, axis: str, metric: str | None, keep: str) -> list[Pict
         if most <= MOST_LINES or not free or grows:
             break
         apart.append(free.pop())
-    found = [one for one in found if any(len(line.x) > 1 for line in one.lines)]
+    found = [
+        replace(one, lines=lines)
+        for one in found
+        if (lines := tuple(line for line in one.lines if len(line.x) > 1))
+    ]
     if not found:
         return []
     positive = all(line.y[0] > 0 and line.x[0] > 0 for one in found for line in one.lines)

@@ -134,7 +134,8 @@ def curves(
         if not len(good):
             continue
         along = x[np.searchsorted(row, good)]
-        title = ", ".join(where.pop(key) for key in apart if where.get(key, ANY) != ANY)
+        panel = {key: where.pop(key) for key in apart if key in where}
+        title = ", ".join(f"any {k}" if text == ANY else text for k, text in panel.items())
         over: Floats = along[share[good] >= percent]
         line = Line(
             label="/".join(text for text in where.values() if text != ANY),

@@ -111,9 +111,11 @@ def _panel(spot: "Axes", one: Curves, labels: Sequence[str], growth: bool) -> No
     logarithmic = growth and x[0] > 0
     if logarithmic:
         spot.plot(x, x / x[0], ":", color="#999999", linewidth=1)
-    for line in one.lines:
+    for k, line in enumerate(one.lines):
         if line.label in labels:
-            _line(spot, line, labels.index(line.label), growth)
+            # of lines on top of each other, those below are broader
+            above = len(one.lines) - 1 - k if len(one.lines) <= len(COLOURS) else 0
+            _line(spot, line, labels.index(line.label), growth, 1.2 + 0.6 * above)
     wide = x[0] > 0 and x[-1] / x[0] >= WIDE_RANGE
     if logarithmic or wide:
         spot.set_xscale("log", base=2)
@@ -136,7 +138,7 @@ def _panel(spot: "Axes", one: Curves, labels: Sequence[str], growth: bool) -> No
     spot.set_title(one.title, fontsize=10)
 
 
-def _line(spot: "Axes", line: Line, number: int, growth: bool) -> None:
+def _line(spot: "Axes", line: Line, number: int, growth: bool, width: float) -> None:
     """Draw one curve with its band."""
     colour = COLOURS[number % len(COLOURS)]
     scale = line.y[0] if growth else 1.0
@@ -150,9 +152,10 @@ def _line(spot: "Axes", line: Line, number: int, growth: bool) -> None:
         STROKES[number % len(STROKES)],
         color=colour,
         marker=MARKERS[number % len(MARKERS)],
-        markersize=4,
+        markersize=3 + width,
+        markerfacecolor="white",
         label=line.label,
-        linewidth=1.3,
+        linewidth=width,
     )
     if line.passes is not None:
         at = int(np.flatnonzero(line.x == line.passes)[0])

@@ -44,7 +44,7 @@ def test_the_best_gain_is_told_too(of_lab):
     assert found.best.metric == "nr_hugepages"
     assert found.best.change == pytest.approx(100 * 3 / (180 + 3 + 1 / 3), rel=0.3)
     assert "hugepages.nr_hugepages goes from" in summary["Best gain"]
-    assert line.startswith("Kernel v6_1_order_v2 is worse than v6_1 at ")
+    assert line.startswith("v6_1_order_v2 is worse than v6_1 at ")
 
 
 def test_counts_are_of_distinct_points_and_add_up(of_lab):
@@ -52,8 +52,15 @@ def test_counts_are_of_distinct_points_and_add_up(of_lab):
     assert (counts.points, counts.distinct) == (72, 21)
     assert counts.worse + counts.better + counts.other + counts.failed == 21
     assert counts.failed == 1  # graviton2 with atomic is out of memory
-    assert "What failed" in of_lab[2]
-    assert of_lab[2]["What failed"] == "12 of 432 runs: out of memory."
+    assert "Without a result" in of_lab[2]
+    assert of_lab[2]["Without a result"] == "12 of 432 runs: out of memory."
+
+
+def test_points_that_fail_now_are_named(of_lab):
+    assert of_lab[2]["Fails now"] == (
+        "3 of 3 runs out of memory with v6_1_order_v2, 0 with v6_1 at machine=graviton2,"
+        " gfp=atomic, workload=hugepages, at any slab_max_order."
+    )
 
 
 def test_the_axis_on_which_it_hangs_is_named(of_lab):
@@ -65,7 +72,7 @@ def test_the_axis_on_which_it_hangs_is_named(of_lab):
 def test_nothing_changed_is_said_plainly():
     ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, throughput=lambda x, **_: 5.0 * x)
     found, line, summary = told(ds, "kernel=a")
-    assert line == "Nothing changed for sure between kernel b and a."
+    assert line == "No change is sure between kernel=a and kernel=b."
     assert (found.worst, found.best) == (None, None)
     assert "Worst regression" not in summary
 
@@ -77,7 +84,7 @@ def test_one_replicate_gives_no_confidence():
         throughput=lambda kernel, x, **_: 100.0 - 10 * x * (kernel == "b"),
     )
     found, line, summary = told(ds, "kernel=a")
-    assert line == "Kernel b is worse than a at 2 points."
+    assert line == "kernel=b is worse than kernel=a at 2 points."
     assert f"{MINUS}20.0 % at x=2." in summary["Worst regression"]
     assert "A single run each: there is no telling" in summary["Worst regression"]
     assert summary["How sure"].startswith("Each point was run once, so there is no confidence")
@@ -87,9 +94,9 @@ def test_one_replicate_gives_no_confidence():
 def test_points_that_all_failed_are_no_comparison():
     ds = dataset({"kernel": ["a", "b"]}, status=lambda **_: 2, throughput=lambda **_: 5.0)
     found, line, summary = told(ds, "kernel=a")
-    assert line == "No point of kernel b has a result to compare with a."
+    assert line == "No point of kernel=b has a result to compare with kernel=a."
     assert found.counts.failed == found.counts.distinct == 1
-    assert summary["What failed"] == "6 of 6 runs: failed."
+    assert summary["Without a result"] == "6 of 6 runs: failed."
 
 
 def test_less_may_be_better():
@@ -100,7 +107,8 @@ def test_less_may_be_better():
     found, _, summary = told(ds, "kernel=a", "Slab")
     assert found.worst.where == {"x": "2"}
     assert (
-        "Slab [byte] goes from 1001 with a to 1201 with b: +20.0 %" in summary["Worst regression"]
+        "Slab [byte] goes from 1001 with kernel=a to 1201 with kernel=b: +20.0 %"
+        in summary["Worst regression"]
     )
     assert found.best is None
 

@@ -51,6 +51,6 @@ def test_where_nothing_changed_the_metric_itself_is_drawn():
     curve, every = drawn(ds, "kernel=a")
     assert (curve.stem, every.stem) == ("curve-x", "surface")
     assert (
-        every.alt == "m: throughput from 1 to 4 in 6 cells. n: throughput from 2 to 8 in 6 cells."
+        every.alt == "m: throughput from 1 to 4 in 3 cells. n: throughput from 2 to 8 in 3 cells."
     )
     assert "From x 1 to 4 it goes from" in curve.alt
