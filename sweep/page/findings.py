@@ -8,7 +8,7 @@ import xarray as xr
 
 from sweep.answer.cells import known
 from sweep.answer.groups import Failure, Group, Ranking, Stat
-from sweep.answer.stats import Bools, Floats, summarise
+from sweep.answer.stats import METRIC_RATIO, Bools, Floats, summarise
 from sweep.answer.tables import Report
 from sweep.pictures.panels import ROUNDS_TO_ZERO, sure_of
 
@@ -89,7 +89,13 @@ class Findings:
     rows: tuple[Finding, ...]
     """One for each compared value of the groups that are told, in their order."""
     worst: Finding | None
+    """The largest sure loss."""
     best: Finding | None
+    """The largest sure gain."""
+    likely_worst: Finding | None
+    """The largest loss that is not sure, where none is."""
+    likely_best: Finding | None
+    """The largest gain that is not sure, where none is."""
 
 
 def findings_of(report: Report, most: int) -> Findings:
@@ -109,12 +115,15 @@ def findings_of(report: Report, most: int) -> Findings:
         for cell, group in zip(report.ranking.cells[:most], groups, strict=False)
         for k in range(len(report.comparison.labels) - 1)
     ]
-    counts = _counts(report.ranking, data)
+    worst, best = (_strongest(report, data, rows, sign, data.sure) for sign in (-1, +1))
+    large = np.abs(data.gain) >= 100.0 * (METRIC_RATIO - 1)
     return Findings(
-        counts=counts,
+        counts=_counts(report.ranking, data),
         rows=tuple(rows),
-        worst=_strongest(report, data, rows, -1),
-        best=_strongest(report, data, rows, +1),
+        worst=worst,
+        best=best,
+        likely_worst=None if worst else _strongest(report, data, rows, -1, large),
+        likely_best=None if best else _strongest(report, data, rows, +1, large),
     )
 
 
@@ -184,9 +193,11 @@ def _counts(ranking: Ranking, data: _Arrays) -> Counts:
     )
 
 
-def _strongest(report: Report, data: _Arrays, rows: list[Finding], sign: int) -> Finding | None:
-    """Return the sure finding with the largest loss (-1) or gain (+1) of the whole grid."""
-    size = np.where(data.sure, np.clip(sign * data.gain, 0, 1e300), 0.0)
+def _strongest(
+    report: Report, data: _Arrays, rows: list[Finding], sign: int, among: Bools
+) -> Finding | None:
+    """Return the finding with the largest loss (-1) or gain (+1) of the whole grid."""
+    size = np.where(among, np.clip(sign * data.gain, 0, 1e300), 0.0)
     size = np.nan_to_num(size) * report.ranking.first[:, None]
     if not size.size or not size.max() > 0:
         return None

@@ -38,7 +38,10 @@ def headline(found: Findings, report: Report) -> str:
     if counts.failed == counts.distinct:
         return f"No point of {what} has a result to compare with {than}."
     if found.worst is None and found.best is None:
-        return f"No change is sure between {than} and {what}."
+        how = "significant" if counts.tested else "a change by lkp's rule"
+        nothing = found.likely_worst is None and found.likely_best is None
+        kind = "No difference" if nothing else "No difference that is found"
+        return f"{kind} between {than} and {what} is {how}."
     if found.worst is None:
         verb = "is better" if one else "are better"
         return f"{_capital(what)} {verb} than {than} or the same, wherever tried."
@@ -61,8 +64,12 @@ def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
     told = []
     if found.worst is not None:
         told.append(("Worst regression", paragraph(found.worst, report)))
+    if found.likely_worst is not None:
+        told.append(("Largest loss, not sure", paragraph(found.likely_worst, report)))
     if found.best is not None:
         told.append(("Best gain", paragraph(found.best, report)))
+    if found.likely_best is not None:
+        told.append(("Largest gain, not sure", paragraph(found.likely_best, report)))
     new = _failing(found, report)
     if new:
         told.append(("Fails now", new))
@@ -243,7 +250,12 @@ def _confidence(found: Findings, report: Report) -> str:
     if found.counts.tested:
         attrs = report.data.attrs
         names = [str(attrs[key]) for key in ("test", "correction") if key in attrs]
-        return f"Significant means p < 0.05: {', '.join(names)}." if names else ""
+        text = f"Significant means p < 0.05: {', '.join(names)}." if names else ""
+        if found.likely_worst or found.likely_best:
+            text += (
+                f" With more than {counted(replicates, 'run')} of each point more may become sure."
+            )
+        return text
     least = f"{100 * (METRIC_RATIO - 1):.0f} %"
     if replicates < 2:
         return (

@@ -72,9 +72,24 @@ def test_the_axis_on_which_it_hangs_is_named(of_lab):
 def test_nothing_changed_is_said_plainly():
     ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, throughput=lambda x, **_: 5.0 * x)
     found, line, summary = told(ds, "kernel=a")
-    assert line == "No change is sure between kernel=a and kernel=b."
+    assert line == "No difference between kernel=a and kernel=b is significant."
     assert (found.worst, found.best) == (None, None)
     assert "Worst regression" not in summary
+
+
+def test_a_loss_that_is_not_sure_is_told_as_such():
+    ds = dataset(
+        {"kernel": ["a", "b"], "x": [1, 2]},
+        throughput=lambda kernel, x, replicate: 100.0 - 5 * x * (kernel == "b") + 9 * replicate,
+    )
+    found, line, summary = told(ds, "kernel=a")
+    assert line == "No difference that is found between kernel=a and kernel=b is significant."
+    assert found.worst is None
+    assert "Worst regression" not in summary
+    text = summary["Largest loss, not sure"]
+    assert f"{MINUS}9.2 % (95 % interval {MINUS}27.9 to +9.5) at x=2." in text
+    assert "3 runs each, whose ranges overlap, p = 0.49 after correction" in text
+    assert "With more than 3 runs of each point more may become sure." in summary["How sure"]
 
 
 def test_one_replicate_gives_no_confidence():
