@@ -24,7 +24,7 @@ LOCK_FILE = ".lock"
 DATASET = "dataset.nc"
 LOG_FILE = "run.log"
 CONFIG_FILE = "config.yaml"
-REPORTS = ("compare.txt", "summary.txt", "report.html", "surface*.png", "curve-*", "cpu-time*.png")
+REPORTS = ("compare.txt", "summary.txt", "report.html", "surface*.png", "curve-*", "cpu_time*.png")
 """What a run writes about its dataset."""
 
 _PROBE_BYTES = 4 << 20  # more than HDF5 writes at once

@@ -42,6 +42,8 @@ MOST_DETAILS = 60
 """Groups with all their stats."""
 MOST_STATS = 60
 """Stats of one of them."""
+MOST_BYTES = 2_500_000
+"""Of pictures; a third more in the page."""
 ON_HARDWARE = 5
 """Points whose command lines are shown."""
 
@@ -182,12 +184,18 @@ def _render(cells: Cells, *, pictures: "Sequence[Picture]", **parts: object) -> 
                 "height": picture.height,
                 "data": base64.b64encode(picture.png).decode(),
             }
-            for picture in pictures
+            for picture in _light(pictures)
         ],
         command=reproducing(cells.provenance()),
         source=_source(provenance),
         provenance=json.dumps(provenance, indent=1, default=str),
     )
+
+
+def _light(pictures: "Sequence[Picture]") -> "list[Picture]":
+    """Leave out pictures of single machines once there are `MOST_BYTES`; they are files as well."""
+    sizes = np.cumsum([len(picture.png) for picture in pictures])
+    return [p for p, size in zip(pictures, sizes, strict=True) if size <= MOST_BYTES or not p.apart]
 
 
 @cache

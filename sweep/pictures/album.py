@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs i
 
 MOST_MACHINES = 12
 """Machines that get a picture of their own; of more, those with the largest changes."""
+MOST_CELLS = 40_000
+"""Cells of all pictures of single machines: large ones take seconds each."""
 MOST_LINES = 8
 """Lines of one panel of curves, before another axis gets panels of its own."""
 MOST_CURVE_CELLS = 20_000
@@ -115,7 +117,9 @@ def _heat_maps(found: Sequence[Surface], *, each: bool = True) -> Iterator[Pictu
         alt = " ".join(_seen(surface) for surface in found)
         yield Picture(stem="surface", title=title, alt=alt, png=_png(overview_of(found, limit)))
     order = sorted(range(len(found)), key=lambda k: -max(map(largest, found[k].panels)))
-    for number in sorted(order[:MOST_MACHINES]) if each or not several else ():
+    cells = sum(panel.cells.size for panel in found[0].panels)
+    most = min(MOST_MACHINES, max(1, MOST_CELLS // cells))
+    for number in sorted(order[:most]) if each or not several else ():
         surface = found[number]
         if several and surface.quiet:
             continue
@@ -190,7 +194,7 @@ def _cpu_time(comparison: Comparison, ranking: Ranking) -> list[Picture]:
     alt = " ".join(map(_spent, found))
     png = _png(cpu_time_figure(found, comparison.axis))
     where = "where it changed most" if comparison.axis else "where locks take most"
-    return [Picture(stem="cpu-time", title=f"Where CPU time goes, {where}", alt=alt, png=png)]
+    return [Picture(stem="cpu_time", title=f"Where CPU time goes, {where}", alt=alt, png=png)]
 
 
 def _spent(one: Breakdown) -> str:

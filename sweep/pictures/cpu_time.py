@@ -86,23 +86,35 @@ def breakdowns(comparison: Comparison, ranking: Ranking) -> list[Breakdown]:
     outside_work = np.nan_to_num(shares[:, :, 1:].sum(axis=2)).max(axis=1)
     locked = np.nan_to_num(shares[:, :, 2:].sum(axis=2)).max(axis=1)
     loss = np.maximum(ranking.severity[cells], 0)
-    found: dict[str, dict[str, list[int]]] = {}
-    places = comparison.places(cells.tolist())
-    marked = marked_places(comparison, ranking, cells.tolist())
-    for k in np.lexsort((-locked, -loss)).tolist():
-        if with_result[k] and outside_work[k] >= WORTH:
-            here = found.setdefault(places[k].get("workload", ""), {})
-            here.setdefault(places[k].get("machine", ""), []).append(k)
-    return [
-        Breakdown(
-            workload=workload,
-            places=tuple(
-                _place(comparison, marked[which[0]], shares[which[0]])
-                for which in list(machines.values())[:MOST_PLACES]
-            ),
-        )
-        for workload, machines in list(found.items())[:MOST_WORKLOADS]
+    order = np.lexsort((-locked, -loss))
+    order = order[with_result[order] & (outside_work[order] >= WORTH)]
+    index = np.unravel_index(cells[order], comparison.shape) if comparison.dims else ()
+    places = dict(zip(comparison.dims, index, strict=True))
+    nowhere = np.zeros_like(order)
+    kinds = [
+        places.get(comparison.cells.carrier(n) or "", nowhere) for n in ("workload", "machine")
     ]
+    _, first = np.unique(np.stack(kinds, axis=1), axis=0, return_index=True)
+    found: dict[int, list[int]] = {}
+    for k in np.sort(first).tolist():
+        found.setdefault(int(kinds[0][k]), []).append(int(order[k]))
+    return [
+        _breakdown(comparison, ranking, cells, shares, which[:MOST_PLACES])
+        for which in list(found.values())[:MOST_WORKLOADS]
+    ]
+
+
+def _breakdown(
+    comparison: Comparison,
+    ranking: Ranking,
+    cells: NDArray[np.int64],
+    shares: Floats,
+    which: list[int],
+) -> Breakdown:
+    """Return some places of one workload."""
+    marked = marked_places(comparison, ranking, cells[which].tolist())
+    places = [_place(comparison, at, shares[k]) for at, k in zip(marked, which, strict=True)]
+    return Breakdown(workload=marked[0].get("workload", ""), places=tuple(places))
 
 
 def _shares(comparison: Comparison, cells: NDArray[np.int64]) -> Floats:

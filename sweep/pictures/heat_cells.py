@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # matplotlib takes a second to import; only a picture needs i
 
 ANNOTATED = 600
 """Panels with more cells than this are drawn without numbers."""
-HATCHED = 6000
+HATCHED = 2000
 """Panels with more cells than this are too fine for hatches: what is not sure is faded there."""
 UNSURE, MISSING = "//", "xx"
 """Hatches of what is not sure, and of what has no result."""

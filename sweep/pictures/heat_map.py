@@ -29,6 +29,8 @@ LARGEST = 15.0
 """Inches that the panels of a picture take at most, each way."""
 LABEL = 0.15
 """Inches between tick labels."""
+MOST_LABELS = 40
+"""Tick labels of an axis."""
 CHARACTER, TITLE_CHARACTER = 0.068, 0.105
 """Inches that a character of a label, and of the title, takes."""
 PANEL_CHARACTER = 0.08
@@ -187,8 +189,8 @@ def _outer_labels_only(grid: np.ndarray) -> None:
 def _ticks(spot: "Axes", surface: Surface, size: _Size) -> None:
     """Label columns and rows, with steps where they are too many."""
     rows, columns = len(surface.rows), len(surface.columns)
-    step_x = math.ceil(columns * LABEL / size.width)
-    step_y = math.ceil(rows * LABEL / size.height)
+    step_x = math.ceil(max(columns * LABEL / size.width, columns / MOST_LABELS))
+    step_y = math.ceil(max(rows * LABEL / size.height, rows / MOST_LABELS))
     slanted = max(map(len, surface.columns)) * CHARACTER > size.width / columns * step_x
     places, names = range(columns)[::step_x], surface.columns[::step_x]
     if slanted:
