@@ -15,10 +15,12 @@ import xarray as xr
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of, open_cells
 from sweep.answer.compare import compare, configured, swept_baseline
+from sweep.answer.formats import SUFFIXES, written
 from sweep.answer.tables import (
     SHOWN_GROUPS,
     SHOWN_ROWS,
     SHOWN_STATS,
+    Report,
     report_of,
     summary_table,
 )
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from sweep.pictures.album import Picture
 
 LAYOUTS = ("lkp", "mmtests")
+TABLE = "table"
+"""Format of the whole report; the others have rows for programs and mails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,8 @@ class Wish:
     """Variable to judge by; None: each workload's own."""
     layout: str = "lkp"
     """One of `LAYOUTS`."""
+    format: str = TABLE
+    """The text with its pictures, or one of `SUFFIXES`: the rows alone."""
     limit: int = SHOWN_GROUPS
     """Most groups on the terminal."""
     html: bool = True
@@ -73,6 +79,9 @@ def finish(
         The files written.
     """
     cells = cells_of(dataset)
+    if not cells.ended_well:
+        print(f"nothing to compare: {cells.endings()}")
+        return []
     asked = CompareSettings.from_config(config.get("compare") or {})
     baseline = asked.baseline and swept_baseline(cells, asked.baseline)
     if baseline and baseline != asked.baseline:
@@ -92,6 +101,10 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
         return _write_summary(cells, directory, wish)
     comparison = compare(cells, wish.baseline, metric=wish.metric, against=wish.against)
     report = report_of(comparison)
+    for notice in report.notices():
+        print(notice, file=sys.stderr)
+    if wish.format != TABLE:
+        return [_write_rows(report, directory, wish)]
     text = _save(directory / f"compare{wish.suffix}.txt", report.text(layout=wish.layout))
     from sweep.pictures.album import album_of  # matplotlib is slow to import
 
@@ -106,6 +119,16 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
         print(f"{len(report.groups) - wish.limit} more groups in {text}")
     print(*(f"wrote {path}" for path in paths), sep="\n")
     return paths
+
+
+def _write_rows(report: Report, directory: Path, wish: Wish) -> Path:
+    """Write the rows to a file, and alone to the standard output, for a pipe to read."""
+    path = directory / f"compare{wish.suffix}.{SUFFIXES[wish.format]}"
+    text = written(report, wish.format, wish.limit)
+    _save(path, text)
+    print(text, end="")
+    print(f"wrote {path}", file=sys.stderr)
+    return path
 
 
 def write_curves(
@@ -175,7 +198,13 @@ def _parser() -> argparse.ArgumentParser:
         "--against", metavar="VALUE,...", help="values to compare (default: all others)"
     )
     parser.add_argument("--metric", help="variable to judge by (default: each workload's own)")
-    parser.add_argument("--layout", choices=LAYOUTS, default="lkp")
+    parser.add_argument("--layout", choices=LAYOUTS, default="lkp", help="of the table")
+    parser.add_argument(
+        "--format",
+        choices=(TABLE, *SUFFIXES),
+        default=TABLE,
+        help="rows alone, for programs and mails (default: the table, with pictures and page)",
+    )
     parser.add_argument(
         "--groups", type=int, default=SHOWN_GROUPS, help="groups to print (default: %(default)s)"
     )
@@ -197,12 +226,16 @@ def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
         raise ConfigError("--groups", arguments.groups, "0 or more")
     if arguments.against and not arguments.baseline:
         raise ConfigError("--against", arguments.against, "a --baseline to compare with")
+    baseline = arguments.baseline or swept_baseline(cells, str(configured(cells, "baseline")))
+    if arguments.format != TABLE and baseline is None:
+        raise ConfigError("--format", arguments.format, "a --baseline to compare with")
     asked = [text for text in (arguments.baseline, arguments.metric, arguments.against) if text]
     return Wish(
-        baseline=arguments.baseline or swept_baseline(cells, str(configured(cells, "baseline"))),
+        baseline=baseline,
         against=tuple(arguments.against.split(",")) if arguments.against else (),
         metric=arguments.metric or configured(cells, "metric"),
         layout=arguments.layout,
+        format=arguments.format,
         limit=arguments.groups,
         html=not arguments.no_html,
         suffix="".join(f"-{re.sub(r'[^A-Za-z0-9_.=,+]', '_', text)}" for text in asked),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from allocator.counters import DIMS, SCALARS, TABLES, Variable
 from allocator.errors import ConfigError
 from allocator.results import Status
+from sweep.dataset import STATUSES
 
 REPLICATE = "replicate"
 STATUS = "status"
@@ -36,6 +37,23 @@ class Cells:
                 ", ".join(map(str, self.root.data_vars)) or "no variables",
                 f"the dataset of a sweep, with a variable {STATUS!r} that has a dim {REPLICATE!r}",
             )
+
+        if self.root[STATUS].dtype.kind not in "iuf":
+            raise ConfigError(STATUS, str(self.root[STATUS].dtype), "numbers, 0 where a run is ok")
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether at least one run has a result."""
+        return bool((self.root[STATUS] == Status.OK).any())
+
+    def endings(self) -> str:
+        """Return how the runs ended, and the first error's text if there is one."""
+        status = self.status(self.axes)
+        counts = {name: int((status == code).sum()) for code, name in enumerate(STATUSES)}
+        text = ", ".join(f"{n} of {status.size} runs {name}" for name, n in counts.items() if n)
+        texts = self.root["error"].values.ravel() if "error" in self.root else ()
+        first = next((str(error).splitlines()[0] for error in texts if error), "")
+        return f"{text}: {first}" if first else text or "no runs"
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -98,7 +116,10 @@ class Cells:
     def status(self, order: tuple[str, ...]) -> NDArray[np.int8]:
         """Return `status` with its dims in this order, the replicate last."""
         status = self.root[STATUS].load()  # once: every variable needs it
-        return np.asarray(status.transpose(*order, REPLICATE).values, dtype=np.int8)
+        values = status.transpose(*order, REPLICATE).values
+        if values.dtype.kind == "f":  # after a selection by xarray's where()
+            values = np.nan_to_num(values, nan=Status.PENDING)
+        return np.asarray(values, dtype=np.int8)
 
     def values(self, name: str, order: tuple[str, ...], table: str = "") -> NDArray[np.float64]:
         """Return a variable as floats, NaN where the run did not end well.

@@ -210,7 +210,8 @@ def compare(
     Raises
     ------
     ConfigError
-        If the axis, a value or the metric does not exist; the text lists those that do.
+        If the axis, a value or the metric does not exist; the text lists those that do. If no run
+        ended well.
     """
     name, equals, value = baseline.partition("=")
     if not equals:
@@ -218,8 +219,10 @@ def compare(
     axis = cells.axis(name)
     dim = cells.carrier(axis) or axis
     first = cells.position(axis, value)
-    others = [cells.position(axis, text) for text in against] or range(cells.root.sizes[dim])
-    order = (first, *(position for position in others if position != first))
+    others = [cells.position(axis, text) for text in dict.fromkeys(against)]
+    if first in others:
+        raise ConfigError("against", against[others.index(first)], f"values other than {value}")
+    order = (first, *(others or (k for k in range(cells.root.sizes[dim]) if k != first)))
     if len(order) < 2:
         raise ConfigError(axis, value, "a second value on this axis to compare it with")
     workloads = cells.carrier("workload")
@@ -290,8 +293,10 @@ def metrics_of(cells: Cells, metric: str | None, dim: str | None) -> tuple[str, 
     Raises
     ------
     ConfigError
-        If the dataset does not have this metric, or none at all.
+        If the dataset does not have this metric, or none at all, or no run ended well.
     """
+    if not cells.ended_well:
+        raise ConfigError("status", cells.endings(), "at least one run that ended well")
     if metric is not None:
         if metric not in cells.scalars:
             raise ConfigError("metric", metric, f"one of {', '.join(cells.scalars)}")

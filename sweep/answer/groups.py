@@ -75,6 +75,8 @@ class Group:
     """What the workload is judged by, changed or not."""
     metric_changed: bool
     """Whether that is a change by lkp's rule."""
+    significant: tuple[bool, ...]
+    """Whether it is significant, for each value but the first; see `Comparison.data`."""
     causes: tuple[Stat, ...]
     """Shares that moved most, largest first."""
     stats: tuple[Stat, ...]
@@ -154,6 +156,8 @@ def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> li
     moved = comparison.moves(metric)
     absolute = comparison.absolute()[chosen]
     which = comparison.metric_of_cell()[chosen]
+    tests = comparison.data["significant"].values.reshape(len(comparison.originals), -1)
+    sure = tests[chosen].tolist()
     others = _other_stats(comparison, chosen)
     causes = _causes(comparison, chosen)
     failures = _failures(comparison, chosen)
@@ -172,6 +176,7 @@ def groups(comparison: Comparison, ranking: Ranking, cells: Sequence[int]) -> li
                 ),
                 metric=_stats(f"{prefix}{name}", metric.rows(np.array([i])), bool(absolute[i]))[0],
                 metric_changed=bool(moved[i].any()),
+                significant=tuple(sure[i]),
                 causes=tuple(sorted(causes[i], key=lambda s: -s.size)[:TOP_CAUSES]),
                 stats=tuple(s for s in others[i] if s.key != name),
             )

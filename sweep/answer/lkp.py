@@ -85,7 +85,8 @@ def stat_line(stat: Stat) -> str:
 def mmtests(groups: Sequence[Group], labels: Sequence[str], better: Sequence[int]) -> str:
     """Lay out one line per cell: each value's mean, and its gain over the first in percent.
 
-    Positive is better, as mmtests prints it; the first column has 0.00 %.
+    Positive is better, as mmtests prints it; the first column has 0.00 %. A gain or loss that is
+    significant stands between asterisks rather than brackets.
 
     Parameters
     ----------
@@ -103,9 +104,10 @@ def mmtests(groups: Sequence[Group], labels: Sequence[str], better: Sequence[int
     for name, group, sign in zip(names, groups, better, strict=True):
         base = group.metric.mean[0] or math.nan
         gains = [round(sign * 100 * (mean - base) / base, 2) + 0.0 for mean in group.metric.mean]
+        marks = ["*" if sure else "()" for sure in (False, *group.significant)]
         cells = "".join(
-            f"{_mean(m).strip():>{column - 12}} ({g:>8.2f}%)"
-            for m, g in zip(group.metric.mean, gains, strict=True)
+            f"{_mean(m).strip():>{column - 12}} {mark[0]}{g:>8.2f}%{mark[-1]}"
+            for m, g, mark in zip(group.metric.mean, gains, marks, strict=True)
         )
         lines.append(f"Amean   {name:<{wide}} {cells}".rstrip())
     return "\n".join([*lines, ""])

@@ -11,7 +11,8 @@ CONFIDENCE, SIGNIFICANCE = 0.95, 0.05
 """Confidence of the intervals, and below which p value a difference is significant."""
 TEST = "Welch's t test, two-sided"
 INTERVAL = "95 % Welch t interval of the difference of means"
-CORRECTION = "Benjamini-Hochberg false discovery rate over the distinct points of the grid"
+SHORT_CORRECTION = "Benjamini-Hochberg"
+CORRECTION = f"{SHORT_CORRECTION}, false discovery rate over the distinct points of the grid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

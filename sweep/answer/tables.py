@@ -14,6 +14,7 @@ from sweep.answer.effects import effects, means_by_axis, without_comparison
 from sweep.answer.frame import frame
 from sweep.answer.groups import ANY, Group, Ranking, Stat, groups, marked_places, rank
 from sweep.answer.lkp import counted, group_text, mmtests, stat_line, unit_text
+from sweep.answer.significance import SHORT_CORRECTION, SIGNIFICANCE, TEST
 from sweep.answer.stats import Floats, change
 
 if TYPE_CHECKING:
@@ -91,12 +92,40 @@ class Report:
             f" {ranking.distinct - len(ranking.cells)} unchanged"
             f" ({', '.join(dict.fromkeys(comparison.metrics))})",
         ]
+        lines.append(self._significance())
         lines += _effect_lines(comparison) if len(ranking.cells) else _unchanged(comparison)
         lines += [
             f"{int(counts.sum())} of {comparison.status().size} runs: {reason}"
             for reason, counts in comparison.failures().items()
         ]
         return "\n".join(lines)
+
+    def notices(self) -> list[str]:
+        """Return what the reader should know of the data, a line each."""
+        fewest = self.comparison.summary.runs
+        most = int(np.minimum(fewest[:, :1], fewest[:, 1:]).max(initial=0))
+        if most > 1:
+            return []
+        return [
+            f"replicate: found {counted(most, 'run')} of each point, expected 2 or more for"
+            " confidence intervals and significance; changes are shown without them"
+        ]
+
+    def _significance(self) -> str:
+        """Say how many of the distinct cells' changes are significant, and by which test."""
+        comparison = self.comparison
+        first = comparison.originals == np.arange(len(comparison.originals))
+        rows = {
+            name: comparison.data[name].values.reshape(len(first), -1)[first]
+            for name in ("p_adjusted", "significant")
+        }
+        tested = int(np.isfinite(rows["p_adjusted"]).sum())
+        if not tested:
+            return "nothing is tested for significance: that takes 2 runs of a point"
+        return (
+            f"{int(rows['significant'].sum())} of {counted(tested, 'difference')} significant at"
+            f" {SIGNIFICANCE:.0%} ({TEST}; {SHORT_CORRECTION})"
+        )
 
     def _legend(self, shown: Sequence[Group]) -> str:
         lines = []

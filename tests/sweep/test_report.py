@@ -82,12 +82,30 @@ def test_a_single_point_can_be_reported(tmp_path, capsys):
     assert "5.00        throughput" in capsys.readouterr().out
 
 
-def test_a_run_where_everything_failed_can_be_reported(tmp_path, capsys):
+def test_a_run_where_everything_failed_has_nothing_to_report(tmp_path, capsys):
     ds = dataset({"kernel": ["a", "b"]}, status=lambda **_: 2, throughput=lambda **_: 5.0)
+    assert finish(tmp_path, ds, {"compare": {"baseline": "kernel=a"}}) == []
+    assert capsys.readouterr().out == "nothing to compare: 6 of 6 runs failed\n"
+    ds.to_netcdf(tmp_path / "dataset.nc", engine="netcdf4")
+    for arguments in (["--baseline", "kernel=a"], []):
+        assert main([str(tmp_path), *arguments]) == 2
+        assert capsys.readouterr().err == (
+            "sweep.report: status: found '6 of 6 runs failed', expected at least one run that"
+            " ended well\n"
+        )
+
+
+def test_points_of_which_one_kernel_always_fails_are_reported(tmp_path, capsys):
+    ds = dataset(
+        {"kernel": ["a", "b"]},
+        status=lambda kernel, **_: 2 * (kernel == "b"),
+        throughput=lambda **_: 5.0,
+    )
     finish(tmp_path, ds, {"compare": {"baseline": "kernel=a"}})
-    out = capsys.readouterr().out
-    assert "6 of 6 runs: failed" in out
-    assert "          3:3            0%           3:3     failed" in out
+    captured = capsys.readouterr()
+    assert "3 of 6 runs: failed" in captured.out
+    assert "           :3          100%           3:3     failed" in captured.out
+    assert captured.err.startswith("replicate: found 0 runs of each point")
 
 
 def test_the_command_takes_the_baseline_of_the_run(run, capsys):
@@ -121,7 +139,7 @@ def test_a_page_is_written_unless_it_is_not_wanted(run, capsys):
 
 def test_mmtests_layout(run, capsys):
     assert main([str(run), "--layout", "mmtests", "--groups", "2"]) == 0
-    assert "1225000 (  -12.50%)" in capsys.readouterr().out
+    assert "1225000 *  -12.50%*" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -132,6 +150,8 @@ def test_mmtests_layout(run, capsys):
         (["--baseline", "a=b"], "axis: found 'a', expected one of machine, kernel, "),
         (["--metric", "speed"], "metric: found 'speed', expected one of throughput, nr_hugepages"),
         (["--against", "v6_1_order_v2"], "--against: found 'v6_1_order_v2', expected a --baseline"),
+        (["--baseline", "kernel=v6_1", "--against", "v6_1"], "against: found 'v6_1', expected va"),
+        (["--baseline", "="], "axis: found '', expected one of machine, kernel, "),
         (["--groups", "-1"], "--groups: found -1, expected 0 or more"),
         (["--out", "/dev/null/x"], "--out: found '/dev/null/x/compare.txt', expected a place to w"),
     ],

@@ -130,12 +130,34 @@ def test_what_was_never_run_is_no_regression():
         ("colour=red", {}, r"axis: found 'colour', expected one of machine"),
         ("kernel=v5", {}, r"kernel: found 'v5', expected one of v6_1, v6_1_order_v2"),
         ("kernel=v6_1", {"metric": "speed"}, r"metric: found 'speed', expected one of throughput"),
-        ("kernel=v6_1", {"against": ["v6_1"]}, r"kernel: found 'v6_1', expected a second value"),
+        (
+            "kernel=v6_1",
+            {"against": ["v6_1"]},
+            r"against: found 'v6_1', expected values other than v6_1",
+        ),
+        (
+            "kernel=v6_1",
+            {"against": ["v6_1_order_v2", "v6_1"]},
+            r"against: found 'v6_1', expected v",
+        ),
     ],
 )
 def test_bad_input_says_what_exists(baseline, options, text):
     with pytest.raises(ConfigError, match=text):
         compare(cells_of(lab()), baseline, **options)
+
+
+def test_where_no_run_ended_well_the_first_error_is_told():
+    ds = dataset({"kernel": ["a", "b"]}, status=lambda **_: 2, throughput=lambda **_: 5.0)
+    ds["error"] = (ds.status.dims, np.array([["", "it broke\nin line 2", ""]] * 2, dtype=object))
+    text = "status: found '6 of 6 runs failed: it broke', expected at least one run that ended well"
+    with pytest.raises(ConfigError, match=text):
+        compare(cells_of(ds), "kernel=a")
+
+
+def test_a_single_value_has_nothing_to_be_compared_with():
+    with pytest.raises(ConfigError, match="kernel: found 'v6_1', expected a second value on this"):
+        compare(cells_of(lab().sel(kernel=["v6_1"])), "kernel=v6_1")
 
 
 values = st.lists(st.floats(1, 1e6, width=32), min_size=6, max_size=6)

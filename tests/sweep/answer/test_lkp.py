@@ -51,6 +51,7 @@ OVERVIEW = """\
 kernel: v6_1_order_v2 against v6_1
 72 points (21 distinct): 7 regressed, 3 improved, 1 changed otherwise, 10 unchanged\
  (throughput, nr_hugepages)
+9 of 20 differences significant at 5% (Welch's t test, two-sided; Benjamini-Hochberg)
 mean change of hackbench_sockets.throughput
   by machine: epyc -1.5%, icx -6.2%, graviton2 +0.2%
   by slab_max_order: 0 +0.0%, 1 -1.7%, 2 -3.4%, 3 -5.0%
@@ -155,20 +156,20 @@ def test_failures_are_counted_per_value():
     empty = stat((np.nan, np.nan), change=(np.nan,))
     group = Group(
         where={"m": "a"}, severity=0, failures=(failing,), metric=empty, metric_changed=False,
-        causes=(), stats=(),
+        significant=(False,), causes=(), stats=(),
     )  # fmt: skip
     last = group_text(group, "kernel", ("a", "b"), {}).splitlines()[-1]
     assert last == "          1:3          -33%            :3     x.failed"
 
 
-def test_mmtests_layout_has_gains_where_positive_is_better(report):
+def test_mmtests_layout_has_gains_where_positive_is_better_and_marks_what_is_significant(report):
     text = mmtests(report.groups[1:3], report.comparison.labels, [1, 1])
     assert text == (
         f"{'':63}{'v6_1':>26}{'v6_1_order_v2':>26}\n"
         "Amean   icx/3/*/hackbench_sockets/hackbench_sockets.throughput "
-        "       1400000 (    0.00%)       1225000 (  -12.50%)\n"
+        "       1400000 (    0.00%)       1225000 *  -12.50%*\n"
         "Amean   icx/2/*/hackbench_sockets/hackbench_sockets.throughput "
-        "       1400000 (    0.00%)       1283333 (   -8.33%)\n"
+        "       1400000 (    0.00%)       1283333 *   -8.33%*\n"
     )
 
 
@@ -177,7 +178,7 @@ def test_lower_is_better_turns_the_sign_in_mmtests_only():
         {"kernel": ["a", "b"]}, SUnreclaim=lambda kernel, **_: 100 if kernel == "a" else 80
     )
     report = report_of(compare(cells_of(ds), "kernel=a"))
-    assert "(   20.00%)" in report.text(layout="mmtests")
+    assert "*   20.00%*" in report.text(layout="mmtests")
     assert "     -20.0%      80.00" in report.text()
 
 
@@ -205,6 +206,7 @@ def test_where_nothing_changed_the_report_says_what_would():
         "kernel: b against a",
         "4 points (2 distinct): 0 regressed, 0 improved, 0 changed otherwise, 2 unchanged"
         " (throughput)",
+        "0 of 2 differences significant at 5% (Welch's t test, two-sided; Benjamini-Hochberg)",
         "kernel makes no difference here; what does, against its first value:",
         "  throughput by order: 3 +30.0%",
     ]

@@ -228,7 +228,7 @@ def test_machines_without_results_have_no_surface():
     assert [r.machine for r in found] == ["good"]
     with pytest.raises(ConfigError, match="machine: found 'bad', expected one with results: good"):
         chosen(found, machine="bad")
-    with pytest.raises(ConfigError, match="found 'no point with a result'"):
+    with pytest.raises(ConfigError, match="status: found '9 of 9 runs failed'"):
         chosen(responses(Cells(root=ds.sel(machine=["bad"]))))
 
 
