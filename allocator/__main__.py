@@ -14,7 +14,20 @@ SCRIPT_ONLY = ("kernel", "cpus", "nodes", "machine", "max_order", "min_order", "
 """Its options that a record answers itself."""
 
 OK, DIFFERS, USAGE = 0, 1, 2
-"""Exit statuses: fine; something differs or failed; the request cannot be served."""
+"""Exit statuses: fine; something differs; the input cannot be used."""
+
+TYPED_AS = {
+    "topology.arch": "--arch",
+    "topology.page_size": "--page-size",
+    "topology.cpus_possible": "--possible",
+    "caches.cache.align": "--align",
+    "caches.cache.flags": "--flags",
+    "slab.debug": "--debug",
+    "slab.max_order": "--max-order",
+    "slab.min_order": "--min-order",
+    "slab.min_objects": "--min-objects",
+}
+"""Options by the key that an error names."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -32,11 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except (ConfigError, PredictError, LookupError) as error:
         message = str(error.args[0]) if isinstance(error, KeyError) else str(error)
+        if isinstance(error, ConfigError):
+            message = _as_typed(error, options)
         print(f"allocator: {message}", file=sys.stderr)
         return USAGE
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+
+
+def _as_typed(error: ConfigError, options: argparse.Namespace) -> str:
+    """Return an error's line with the option that was typed for its key."""
+    option = TYPED_AS.get(error.key, "")
+    if getattr(options, option.removeprefix("--").replace("-", "_"), None) is None:
+        return str(error)
+    return str(ConfigError(option, error.found, error.expected.removeprefix("null or ")))
 
 
 def _parser() -> _Parser:
@@ -45,11 +68,11 @@ def _parser() -> _Parser:
 
     explain = commands.add_parser("explain", help="order and limits of one cache, step by step")
     explain.add_argument("--kernel", default="v6_1", help="kernel preset (default v6_1)")
-    explain.add_argument("--size", type=int, required=True, help="object size, bytes")
+    explain.add_argument("--size", type=_bytes, required=True, help="object size: 512, or 4KiB")
     explain.add_argument("--cpus", type=int, default=1, help="present CPUs (default 1)")
     explain.add_argument("--possible", type=int, help="possible CPUs (default: the present)")
     explain.add_argument("--arch", default="x86_64", help="x86_64, arm64 or ppc64")
-    explain.add_argument("--page-size", type=int, help="bytes (default: the usual of the arch)")
+    explain.add_argument("--page-size", type=_bytes, help="bytes (default: the usual of the arch)")
     explain.add_argument("--align", type=int, default=0, help="alignment asked for, bytes")
     explain.add_argument("--flags", default="", help="HWCACHE_ALIGN,CTOR,TYPESAFE_BY_RCU,...")
     explain.add_argument("--max-order", type=int, help="slub_max_order")
@@ -99,6 +122,16 @@ def _parser() -> _Parser:
     return parser
 
 
+def _bytes(text: str) -> int:
+    """Read a size: bytes, or with a unit of 1024 as the kernel's memparse() takes it."""
+    number = text.removesuffix("iB").removesuffix("B")
+    unit = {"k": 10, "K": 10, "m": 20, "M": 20, "g": 30, "G": 30}.get(number[-1:], 0)
+    digits = number[:-1] if unit else number
+    if not digits.removeprefix("-").isdecimal():
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected bytes: 512, 4k or 4KiB")
+    return int(digits) << unit
+
+
 # The imports below stand in functions so that each command loads only its own rooms.
 
 
@@ -142,7 +175,8 @@ def _predict(options: argparse.Namespace) -> int:
     for answer in predict_files(options.records):
         print(json.dumps(answer), flush=True)
         if "error" in answer:
-            status = DIFFERS
+            print(f"allocator: {answer['error']}", file=sys.stderr)
+            status = USAGE
     return status
 
 
@@ -172,10 +206,13 @@ def _validate(options: argparse.Namespace) -> int:
     from allocator.records.report import validate_files
 
     status = OK
-    for line, fine in validate_files(options.records):
-        print(line, flush=True)
-        if not fine:
-            status = DIFFERS
+    for line, found in validate_files(options.records):
+        if found is None:
+            print(f"allocator: {line}", file=sys.stderr)
+            status = USAGE
+        else:
+            print(line, flush=True)
+            status = status if found else max(status, DIFFERS)
     return status
 
 

@@ -15,13 +15,13 @@ from allocator.records.validate_runs import (
 )
 
 
-def validate_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def validate_files(paths: Sequence[str]) -> Iterator[tuple[str, bool | None]]:
     """Predict and compare records of all kinds that are predicted.
 
     Yields
     ------
-    A line of the table, and whether it reports agreement. Records that cannot be read or predicted
-    are reported in place.
+    A line of the table, and whether it reports agreement; None where a record cannot be read or
+    predicted, and the line says why.
     """
     loaded = [_load(path) for path in paths]
     spreads: dict[str, list[int]] = {}
@@ -36,7 +36,7 @@ def validate_files(paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
             rows = list(_compare(record, spreads))
         except Exception as error:  # one record must not hide the others
             text = one_line(error)
-            yield text if text.startswith(path) else f"{path}: {text}", False
+            yield text if text.startswith(path) else f"{path}: {text}", None
             continue
         wrong = [row for row in rows if not row.equal]
         if wrong:

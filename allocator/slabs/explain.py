@@ -106,8 +106,10 @@ def explain(
 def lines(report: Mapping[str, object]) -> Iterator[str]:
     """Yield a report as lines of text."""
     for key, value in report.items():
-        if key != "steps":
-            yield f"{key:<18} {value}"
+        if isinstance(value, Mapping):  # of CPUs
+            yield f"{key:<22} " + ", ".join(f"{number} {what}" for what, number in value.items())
+        elif key != "steps":
+            yield f"{key:<22} {'-' if value is None else value}"
     steps = report["steps"]
     assert isinstance(steps, list)
     yield from (f"{number}. {step}" for number, step in enumerate(steps, 1))
@@ -152,7 +154,8 @@ def _min_objects_steps(
     else:
         present = policy.order_cpus == "present" and topology.cpus > 1
         count = topology.cpus if present else topology.nr_cpu_ids
-        what = "present CPUs" if present else "possible CPUs (nr_cpu_ids)"
+        what = f"{'present' if present else 'possible'} CPU{'s' * (count != 1)}"
+        what += "" if present else " (nr_cpu_ids)"
         yield f"min_objects {limits.min_objects}: 4 * (fls({count}) + 1) with {count} {what}"
     yield f"slub_min_order {limits.min_order}, slub_max_order {limits.max_order}"
 
@@ -169,7 +172,8 @@ def _order_steps(size: int, policy: SlabPolicy, limits: OrderLimits) -> Iterator
     else:
         if policy.order_rule == "fractions":
             wanted = max(wanted, 1)
-        yield f"{wanted} objects are wanted; a slab of order {top} holds {(page << top) // size}"
+        some = "1 object is" if wanted == 1 else f"{wanted} objects are"
+        yield f"{some} wanted; a slab of order {top} holds {(page << top) // size}"
         found = False
         while wanted >= (1 if policy.order_rule == "fractions" else 2) and not found:
             for fraction in _FRACTIONS[policy.order_rule]:
@@ -224,5 +228,6 @@ def _partial_steps(geometry: CacheGeometry, policy: SlabPolicy) -> Iterator[str]
     else:
         yield (
             f"cpu_partial {geometry.cpu_partial} objects by slab_size, so "
-            f"{geometry.cpu_partial_slabs} slabs, taken as half full"
+            f"{geometry.cpu_partial_slabs} slab{'s' * (geometry.cpu_partial_slabs != 1)}, "
+            "taken as half full"
         )

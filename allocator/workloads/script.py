@@ -204,6 +204,7 @@ class _Reader:
         name = words[1]
         if name in self.caches:
             self.fail(name, "a name that no cache has")
+        words = [*words, *("0", "-", "0")[len(words) - 3 :]]
         flags = tuple(
             word for word in words[4].replace(",", "+").split("+") if word not in ("", "-")
         )
@@ -214,7 +215,7 @@ class _Reader:
         if align & (align - 1):
             self.fail(align, "an alignment in bytes: 0 or a power of two")
         size = self.number(words[2], "an object size in bytes", 1, 1 << 30)
-        capacity = self.number(words[5], "a sheaf capacity", 0, 1 << 20) if len(words) > 5 else 0
+        capacity = self.number(words[5], "a sheaf capacity", 0, 1 << 20)
         self.caches[name] = None
         return CreateCache(
             line=self.line,

@@ -29,7 +29,7 @@ GFP_NAMES: dict[str, str] = {
 """GFP words of a script and the kernel's names for them."""
 
 USAGE: dict[str, str] = {
-    "cache": "cache NAME SIZE ALIGN FLAGS [SHEAF_CAPACITY]",
+    "cache": "cache NAME SIZE [ALIGN] [FLAGS|-] [SHEAF_CAPACITY]",
     "alloc": "alloc NAME CPU COUNT FIRST_ID [NODE|-1] [GFP]",
     "free": "free NAME CPU FIRST COUNT STRIDE",
     "freel": "freel NAME CPU ID,ID,..",
@@ -50,7 +50,7 @@ USAGE: dict[str, str] = {
 """Form of each operation."""
 
 CACHE_FLAGS = ("RECLAIM_ACCOUNT", "HWCACHE_ALIGN", "TYPESAFE_BY_RCU", "NOLEAKTRACE", "CTOR")
-"""Words of a `cache` line's FLAGS; CTOR gives the cache a constructor."""
+"""Words of a `cache` line's FLAGS, joined with `+`; `-` is none; CTOR gives a constructor."""
 
 SYSFS_ATTRIBUTES = ("min_partial", "cpu_partial", "remote_node_defrag_ratio")
 """Files of /sys/kernel/slab/NAME that a script may write."""
@@ -80,7 +80,7 @@ def gfp_text(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateCache:
-    """`cache NAME SIZE ALIGN FLAGS [SHEAF_CAPACITY]`."""
+    """`cache NAME SIZE [ALIGN] [FLAGS|-] [SHEAF_CAPACITY]`: kmem_cache_create()."""
 
     line: int
     """Number of the script's line, from 1."""

@@ -21,11 +21,24 @@ def test_explain_prints_json_with_the_steps(capsys: pytest.CaptureFixture[str]) 
     assert "order 0" in capsys.readouterr().out
 
 
-def test_predict_goes_on_after_an_error_and_ends_with_1(
+def test_explain_takes_sizes_with_units_and_prints_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["predict", "/nowhere/r.json", RECORD]) == 1
-    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert main(["explain", "--size", "4KiB", "--cpus", "4", "--text"]) == 0
+    text = capsys.readouterr().out
+    assert "object_size            4096\n" in text
+    assert "cpus                   4 present, 4 possible\n" in text
+    assert main(["explain", "--size", "64", "--page-size", "64k", "--arch", "ppc64"]) == 0
+    assert json.loads(capsys.readouterr().out)["page_size"] == 65536
+
+
+def test_predict_goes_on_after_an_error_and_ends_with_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["predict", "/nowhere/r.json", RECORD]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "allocator: /nowhere/r.json: cannot be read: No such file or directory\n"
+    first, second = map(json.loads, captured.out.splitlines())
     assert first == {
         "name": "r",
         "kind": None,
@@ -79,9 +92,11 @@ def test_validate_names_a_file_once_and_what_it_cannot_predict(
 ) -> None:
     workload = {"kind": "workload", "kernel": "v6_1", "env": {}, "given": {}, "measured": {}}
     (tmp_path / "w.json").write_text(json.dumps(workload))
-    assert main(["validate", "/nowhere", str(tmp_path / "w.json")]) == 1
-    nowhere, told = capsys.readouterr().out.splitlines()
-    assert nowhere == "/nowhere: cannot be read: No such file or directory"
+    assert main(["validate", "/nowhere", str(tmp_path / "w.json")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    nowhere, told = captured.err.splitlines()
+    assert nowhere == "allocator: /nowhere: cannot be read: No such file or directory"
     assert told.endswith(
         "w.json: kind: found 'workload', expected one that is predicted: static, hugetlb, replay"
     )
@@ -91,8 +106,10 @@ def test_validate_names_a_file_once_and_what_it_cannot_predict(
     ("arguments", "text"),
     [
         (["explain", "--kernel", "v9", "--size", "8"], "--kernel: found 'v9', expected one of"),
-        (["explain", "--size", "8", "--arch", "vax"], "topology.arch: found 'vax'"),
-        (["explain", "--size", "8", "--possible", "0"], "topology.cpus_possible: found 0"),
+        (["explain", "--size", "8", "--arch", "vax"], "--arch: found 'vax'"),
+        (["explain", "--size", "8", "--possible", "0"], "--possible: found 0"),
+        (["explain", "--size", "8", "--align", "3"], "--align: found 3, expected a power of two"),
+        (["explain", "--size", "8", "--max-order", "99"], "--max-order: found 99, expected a num"),
         (["capture", "--from", "/nowhere"], "--from: found '/nowhere', expected a folder"),
         (["capture", "--from", ""], "--from: found '', expected a folder"),
     ],

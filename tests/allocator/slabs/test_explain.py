@@ -27,7 +27,7 @@ def test_each_step_of_6_1_is_told() -> None:
 
 def test_lines_hold_every_number_and_step() -> None:
     text = "\n".join(lines(explain(kernel="v7_3", size=11264, cpus=2)))
-    assert "order              3" in text
+    assert "order                  3" in text
     assert "2 objects, 1/2: order 3 wastes 10240 (allowed 16384): taken" in text
 
 
