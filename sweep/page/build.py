@@ -19,7 +19,7 @@ from sweep.answer.effects import without_comparison
 from sweep.answer.groups import ANY, rank
 from sweep.answer.lkp import counted, group_text, unit_text
 from sweep.answer.stats import summarise
-from sweep.answer.tables import Report, summary_table
+from sweep.answer.tables import KEPT_GROUPS, Report, summary_table
 from sweep.page.commands import on_hardware, reproducing
 from sweep.page.findings import Finding, findings_of
 from sweep.page.words import (
@@ -34,6 +34,8 @@ from sweep.page.words import (
 from sweep.pictures.shades import short
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from sweep.pictures.album import Picture
 
 MOST_ROWS = 200
@@ -49,7 +51,12 @@ ON_HARDWARE = 5
 
 
 def comparison_page(
-    report: Report, pictures: "Sequence[Picture]", *, table: str, extra: Sequence[str] = ()
+    report: Report,
+    pictures: "Sequence[Picture]",
+    *,
+    table: str,
+    extra: Sequence[str] = (),
+    sensitivities: "Sequence[xr.Dataset]" = (),
 ) -> str:
     """Build the page of a comparison.
 
@@ -63,6 +70,8 @@ def comparison_page(
         Name of the file that holds all groups.
     extra
         Further sections as text, such as that on fits; each starts with its title's line.
+    sensitivities
+        What `sweep.fit.sensitivity` found, of all machines first; none: mean changes are told.
     """
     comparison = report.comparison
     found = findings_of(report, MOST_ROWS)
@@ -76,11 +85,11 @@ def comparison_page(
         comparison.cells,
         title=f"{comparison.axis}: {', '.join(rest)} against {base}",
         headline=headline(found, report),
-        summary=sentences(found, report),
+        summary=sentences(found, report, sensitivities),
         pictures=pictures,
         table=_table(found.rows, axes, len(rest) > 1, comparison.axis),
         tested=found.counts.tested,
-        more=_more(len(report.ranking.cells) - shown, table),
+        more=_more(len(report.ranking.cells), shown, table, len(report.groups)),
         groups=[
             (
                 " ".join(f"{axis}={value}" for axis, value in group.where.items()) or "all points",
@@ -94,7 +103,9 @@ def comparison_page(
             )
             for group in report.groups[:MOST_DETAILS]
         ],
-        more_groups=_more(len(report.ranking.cells) - min(MOST_DETAILS, len(report.groups)), table),
+        more_groups=_more(
+            len(report.ranking.cells), min(MOST_DETAILS, shown), table, len(report.groups)
+        ),
         hardware=on_hardware(comparison, list(dict.fromkeys([*strongest, *ranked]))[:ON_HARDWARE]),
         extra=extra,
     )
@@ -157,7 +168,7 @@ def metric_page(
         summary=told,
         pictures=pictures,
         text=summary_table(cells, metric, MOST_ROWS),
-        more=_more(ranking.distinct - min(ranking.distinct, MOST_ROWS), table),
+        more=_more(ranking.distinct, MOST_ROWS, table, KEPT_GROUPS),
         hardware=on_hardware(whole, np.flatnonzero(ranking.first)[:1].tolist()),
         extra=extra,
     )
@@ -268,8 +279,12 @@ def _failures(one: Finding) -> list[str]:
     return [f"{name}: {b} of {runs} runs, {a} before" for name, a, b, runs in one.failures]
 
 
-def _more(number: int, table: str) -> str:
-    return f"and {number} more in {table}" if number > 0 else ""
+def _more(every: int, shown: int, table: str, kept: int) -> str:
+    """Say how many are not on the page, and where they are; the file is bounded, too."""
+    if every <= shown:
+        return ""
+    where = f" in {table}" if every <= kept else f"; {table} has the first {kept}"
+    return f"and {every - shown} more{where}"
 
 
 def _at(where: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import xarray as xr
 
 from allocator.counters import CAUSES
 from sweep.answer.compare import Comparison
@@ -22,6 +23,8 @@ TOLD_CAUSES = 3
 """Causes in a sentence."""
 TOLD_FAILURES = 3
 """Points that fail now, in a sentence."""
+TOLD_TERMS, LEAST_SHARE = 3, 5.0
+"""Terms of a sensitivity that are told, and percent that each explains at least."""
 TOLD_VALUES = 8
 """Compared values whose counts are told."""
 WORTH = 0.5
@@ -59,7 +62,9 @@ def named(axis: str, label: str) -> str:
     return label if re.match(r"[A-Za-z]+\d*_|v\d", label) else f"{axis}={label}"
 
 
-def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
+def sentences(
+    found: Findings, report: Report, sensitivities: Sequence[xr.Dataset] = ()
+) -> list[tuple[str, str]]:
     """Return the summary: what each paragraph is about, and the paragraph."""
     told = []
     if found.worst is not None:
@@ -74,7 +79,8 @@ def sentences(found: Findings, report: Report) -> list[tuple[str, str]]:
     if new:
         told.append(("Fails now", new))
     told.append(("How many", _how_many(found.counts, report.comparison.labels[1:])))
-    axis = _axis(report)
+    axis = hangs_on(sensitivities[0], report) if sensitivities else ""
+    axis = axis or _axis(report)
     if axis:
         told.append(("What it hangs on", axis))
     told += [("Without a result", text) for text in [missing(report.comparison)] if text]
@@ -179,6 +185,35 @@ def _how_many(counts: Counts, values: Sequence[str]) -> str:
         f"Of {counted(counts.distinct, 'distinct point')}{copies}, {counts.worse} became worse,"
         f" {counts.better} became better, {counts.other} {rest}{failed}.{by_value}"
     )
+
+
+def hangs_on(data: xr.Dataset, report: Report) -> str:
+    """Name the axes that explain most of the change, where it varies most; "" if it does not vary.
+
+    Parameters
+    ----------
+    data
+        What `sweep.fit.sensitivity` found: `share` by `term`, `stddev`.
+    """
+    stddev = data["stddev"]
+    if not float(stddev.max()) > 0:
+        return ""
+    flat = int(np.nanargmax(stddev.values))
+    index = np.unravel_index(flat, stddev.shape) if stddev.dims else ()
+    at = {str(dim): int(k) for dim, k in zip(stddev.dims, index, strict=True)}
+    share = data["share"].isel(at)
+    order = np.argsort(-np.nan_to_num(share.values))
+    parts = [
+        f"{float(share[k]):.0f} % with {share['term'].values[k]}"
+        for k in order[:TOLD_TERMS].tolist()
+        if float(share[k]) >= LEAST_SHARE
+    ]
+    if not parts:
+        return ""
+    where = [str(data[dim].values[k]) for dim, k in at.items()]
+    of = f" at {', '.join(where)}" if where else ""
+    means = _axis(report)
+    return f"Of the variance of the change{of}, {', '.join(parts)}. {means}".strip()
 
 
 def _axis(report: Report) -> str:

@@ -29,6 +29,8 @@ LARGEST = 15.0
 """Inches that the panels of a picture take at most, each way."""
 LABEL = 0.15
 """Inches between tick labels."""
+UPRIGHT = 5
+"""Characters of labels that are rather left out than slanted."""
 MOST_LABELS = 40
 """Tick labels of an axis."""
 CHARACTER, TITLE_CHARACTER = 0.068, 0.105
@@ -189,9 +191,11 @@ def _outer_labels_only(grid: np.ndarray) -> None:
 def _ticks(spot: "Axes", surface: Surface, size: _Size) -> None:
     """Label columns and rows, with steps where they are too many."""
     rows, columns = len(surface.rows), len(surface.columns)
-    step_x = math.ceil(max(columns * LABEL / size.width, columns / MOST_LABELS))
+    longest = max(map(len, surface.columns))
+    room = LABEL if longest > UPRIGHT else CHARACTER * (longest + 1.5)
+    step_x = math.ceil(max(columns * room / size.width, columns / MOST_LABELS))
     step_y = math.ceil(max(rows * LABEL / size.height, rows / MOST_LABELS))
-    slanted = max(map(len, surface.columns)) * CHARACTER > size.width / columns * step_x
+    slanted = longest * CHARACTER > size.width / columns * step_x
     places, names = range(columns)[::step_x], surface.columns[::step_x]
     if slanted:
         spot.set_xticks(places, names, fontsize=8, rotation=30, ha="right", rotation_mode="anchor")

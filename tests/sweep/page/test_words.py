@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from sweep.answer.cells import cells_of
 from sweep.answer.compare import compare
 from sweep.answer.tables import report_of
 from sweep.page.findings import findings_of
-from sweep.page.words import headline, p_text, sentences
+from sweep.page.words import hangs_on, headline, p_text, sentences
 from tests.sweep.synthetic import dataset, lab
 
 MINUS = "\N{MINUS SIGN}"
@@ -67,6 +68,27 @@ def test_the_axis_on_which_it_hangs_is_named(of_lab):
     text = of_lab[2]["What it hangs on"]
     assert text.startswith("Most of all on machine: the mean change of hackbench_sockets.through")
     assert "at icx to" in text
+
+
+def test_shares_of_the_variance_are_told_where_the_change_varies_most():
+    report = report_of(compare(cells_of(lab()), "kernel=v6_1"))
+    terms = ["machine", "slab_max_order", "machine x slab_max_order", "noise"]
+    shares = xr.Dataset(
+        {
+            "share": (("workload", "term"), [[60.0, 33.0, 4.9, 2.1], [0, 0, 0, 100]]),
+            "stddev": ("workload", [4.0, 1.0]),
+        },
+        coords={"workload": ["hackbench_sockets", "hugepages"], "term": terms},
+    )
+    text = hangs_on(shares, report)
+    assert text.startswith(
+        "Of the variance of the change at hackbench_sockets, 60 % with machine,"
+        " 33 % with slab_max_order. Most of all on machine"
+    )
+    found = findings_of(report, 10)
+    assert dict(sentences(found, report, [shares]))["What it hangs on"] == text
+    still = shares.assign(stddev=("workload", [0.0, 0.0]))
+    assert hangs_on(still, report) == ""
 
 
 def test_nothing_changed_is_said_plainly():
