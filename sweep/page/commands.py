@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from allocator.errors import ConfigError
 from allocator.point import GROUPS, Point, parse_group
@@ -19,7 +19,8 @@ class OnHardware:
 
     where: str
     runs: tuple[tuple[str, str], ...]
-    """What it is for (`kernel=v6_1`), and lines for a shell; equal ones come once."""
+    """What it is for (`kernel=v6_1`), and lines for a shell; those that differ only in the kernel
+    are one, with all kernels."""
 
 
 def reproducing(provenance: Mapping[str, object]) -> str:
@@ -62,7 +63,7 @@ def on_hardware(comparison: Comparison, points: Sequence[int]) -> list[OnHardwar
     provenance = cells.provenance()
     found = []
     for place in comparison.places(points):
-        runs: dict[str, list[str]] = {}
+        runs: dict[RealRun, list[tuple[str, str]]] = {}
         for text in comparison.labels:
             compared = _values(cells, comparison.axis, text) if comparison.axis else {}
             try:
@@ -72,10 +73,14 @@ def on_hardware(comparison: Comparison, points: Sequence[int]) -> list[OnHardwar
             if point is None:
                 return []
             name = " ".join(f"{key}={value}" for key, value in compared.items())
-            runs.setdefault(_lines(real_run(point)), []).append(name)
+            run = real_run(point)
+            runs.setdefault(replace(run, kernel=""), []).append((name, run.kernel))
         where = ", ".join(f"{axis}={value}" for axis, value in place.items())
-        pairs = tuple((" and ".join(filter(None, names)), lines) for lines, names in runs.items())
-        found.append(OnHardware(where=where, runs=pairs))
+        pairs = [
+            (", ".join(name for name, _ in of if name), _lines(run, [kernel for _, kernel in of]))
+            for run, of in runs.items()
+        ]
+        found.append(OnHardware(where=where, runs=tuple(pairs)))
     return found
 
 
@@ -132,12 +137,12 @@ def _put(config: dict[str, object], path: Sequence[str], value: object) -> None:
     config[path[-1]] = value
 
 
-def _lines(run: RealRun) -> str:
+def _lines(run: RealRun, kernels: Sequence[str]) -> str:
     """Return lines for a shell, with what no shell can do as comments."""
     lines = [f"# machine  {run.machine}"]
     lines += ["# other CPUs and memory than the profile's; in qemu:"] if run.qemu else []
     lines += [f"#   {option}" for option in run.qemu]
-    lines.append(f"# kernel   {run.kernel}")
+    lines += [f"# kernel   {kernel}" for kernel in dict.fromkeys(kernels)]
     lines += [f"# boot     {' '.join(run.boot)}"] if run.boot else []
     lines += [f"# flags    {run.flags}, as the kernel's code has it"] if run.flags else []
     return "\n".join([*lines, *run.setup, run.command])

@@ -41,10 +41,10 @@ def headline(found: Findings, report: Report) -> str:
     if counts.failed == counts.distinct:
         return f"No point of {what} has a result to compare with {than}."
     if found.worst is None and found.best is None:
-        how = "significant" if counts.tested else "a change by lkp's rule"
-        nothing = found.likely_worst is None and found.likely_best is None
-        kind = "No difference" if nothing else "No difference that is found"
-        return f"{kind} between {than} and {what} is {how}."
+        if found.likely_worst is None and found.likely_best is None:
+            return f"No difference was found between {than} and {what}."
+        why = "are not significant" if counts.tested else "are no changes by lkp's rule"
+        return f"Differences between {than} and {what} {why}."
     if found.worst is None:
         verb = "is better" if one else "are better"
         return f"{_capital(what)} {verb} than {than} or the same, wherever tried."

@@ -40,7 +40,8 @@ def colours_of(panel: Panel, limit: float, diverging: bool) -> Floats:
         return np.asarray(colormaps[CHANGES](0.5 + ENDS * np.clip(gain / limit, -1, 1)))
     finite = panel.cells[np.isfinite(panel.cells)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
-    return np.asarray(colormaps[METRICS](0.15 + 0.85 * (values - low) / ((high - low) or 1.0)))
+    place = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)
+    return np.asarray(colormaps[METRICS](0.15 + 0.85 * place))
 
 
 def ink(colour: Sequence[float]) -> str:

@@ -94,7 +94,7 @@ def test_shares_of_the_variance_are_told_where_the_change_varies_most():
 def test_nothing_changed_is_said_plainly():
     ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, throughput=lambda x, **_: 5.0 * x)
     found, line, summary = told(ds, "kernel=a")
-    assert line == "No difference between kernel=a and kernel=b is significant."
+    assert line == "No difference was found between kernel=a and kernel=b."
     assert (found.worst, found.best) == (None, None)
     assert "Worst regression" not in summary
 
@@ -105,7 +105,7 @@ def test_a_loss_that_is_not_sure_is_told_as_such():
         throughput=lambda kernel, x, replicate: 100.0 - 5 * x * (kernel == "b") + 9 * replicate,
     )
     found, line, summary = told(ds, "kernel=a")
-    assert line == "No difference that is found between kernel=a and kernel=b is significant."
+    assert line == "Differences between kernel=a and kernel=b are not significant."
     assert found.worst is None
     assert "Worst regression" not in summary
     text = summary["Largest loss, not sure"]
