@@ -1,6 +1,7 @@
 """`python -m sweep`, and the command `slabsweep`: Hydra's command line, with errors in one line."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0; 1 if points failed; 2 if the command line is wrong; 130 after Ctrl-C.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = _quoted(sys.argv[1:] if arguments is None else arguments)
     if str(PLUGINS) not in sys.path:
         sys.path.append(str(PLUGINS))  # Hydra takes sweepers from hydra_plugins.* only
     from hydra.errors import HydraException  # below the path, so that Hydra finds the sweeper
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it in one line
     before = sys.argv
     try:
-        _check_flags(given)
+        given = _in_order(given)
         sys.argv = [before[0], *_multirun(taken_up(given))]
         _hydra()
     except (ConfigError, HydraException, OmegaConfBaseException) as error:
@@ -73,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # where `console` has not set what Ctrl-C does
         print("slabsweep: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of --help has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     finally:
@@ -127,8 +130,14 @@ def _ray_to_expect(arguments: Sequence[str]) -> Wanted | None:
     return Wanted(cpus=int(cpus)) if cpus.isdecimal() and int(cpus) > 0 else None
 
 
-def _check_flags(arguments: list[str]) -> None:
-    """Refuse options that Hydra does not know: it would print its whole usage."""
+def _in_order(arguments: list[str]) -> list[str]:
+    """Return overrides first and options after them, as Hydra wants them.
+
+    Raises
+    ------
+    ConfigError
+        If there is an option that Hydra does not know: it would print its whole usage.
+    """
     from hydra._internal.utils import get_args_parser  # below the path, as in `main`
 
     parser = get_args_parser()
@@ -137,12 +146,19 @@ def _check_flags(arguments: list[str]) -> None:
         raise ConfigError("command line", message, "options that --hydra-help lists")
 
     parser.error = refuse  # type: ignore[method-assign]
-    _, rest = parser.parse_known_args(arguments)
+    known, rest = parser.parse_known_args(arguments)
     for text in rest:
         if text.startswith("-"):
             raise ConfigError(
                 "command line", text, "an option that --hydra-help lists, or KEY=VALUE"
             )
+    folder = known.config_dir
+    if folder is not None and not Path(folder).is_dir():
+        raise ConfigError("--config-dir", folder, "a directory")
+    options = list(arguments)
+    for text in (overrides := [*known.overrides, *rest]):
+        options.remove(text)
+    return [*overrides, *options]
 
 
 def _multirun(arguments: list[str]) -> list[str]:
@@ -157,6 +173,13 @@ def _multirun(arguments: list[str]) -> list[str]:
         if any(text.startswith("hydra.mode=") for text in arguments)
         else ["--multirun", *arguments]
     )
+
+
+def _quoted(arguments: Sequence[str]) -> list[str]:
+    """Quote the one value that bears a `=`, for Hydra: `compare.baseline=kernel=v6_1`."""
+    return [
+        re.sub(r"^(compare\.baseline=)([^'\"=]+=[^'\"]+)$", r'\1"\2"', text) for text in arguments
+    ]
 
 
 def _always(*_: object, **__: object) -> object:

@@ -44,7 +44,14 @@ from sweep.store import (
     why_unwritten,
     write_run,
 )
-from sweep.summary import Clock, resume_command, say_failures, say_grid, say_times
+from sweep.summary import (
+    Clock,
+    resume_command,
+    say_dropped,
+    say_failures,
+    say_grid,
+    say_times,
+)
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +145,7 @@ def _in_folder(
         if checked is not points:
             points, found = checked, located(checked.keys, chunks)
         say_grid(folder, points, found)
+        say_dropped(request.dropped)
         tally = _simulate(points, found, journal, executor, request, clock)
         simulated = clock.elapsed()
         counts = _write(folder, points, found, request, started, _kept(hydra))

@@ -42,7 +42,8 @@ def check_points(points: Points) -> None:
     for row, place in zip(rows.tolist(), first.tolist(), strict=True):
         parts = {group: parsed[group][number] for group, number in zip(GROUPS, row, strict=True)}
         try:
-            Point.of(**parts)  # type: ignore[arg-type]
+            point = Point.of(**parts)  # type: ignore[arg-type]
+            point.workload.shape(point)
         except ConfigError as error:
             where = points.grid.describe(int(cells[place])).rpartition(" ")[0]
             hint = f" (at {where}; sweep.exclude leaves a combination out)" if where else ""

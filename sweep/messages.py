@@ -1,6 +1,9 @@
 """Hydra's errors in one line: the key, what was found there, what was expected."""
 
 import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import get_type_hints
 
 from hydra.errors import (
     ConfigCompositionException,
@@ -11,7 +14,11 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError, YAMLError
 
 from allocator.errors import ConfigError
+from allocator.kernel import Kernel
+from allocator.point import GROUPS
+from allocator.workloads.registry import PLACES, workload_named
 from sweep.axes import number_hint
+from sweep.baseline import nearest
 
 
 def hydra_message(error: Exception) -> str:
@@ -50,7 +57,7 @@ def is_from_hydra(error: Exception) -> bool:
 
 def _missing(error: MissingConfigException) -> str:
     """Name the options of the group whose option is missing."""
-    path = (error.missing_cfg_file or "").strip("/")
+    path = (error.missing_cfg_file or "").lstrip("/")
     group, _, option = path.rpartition("/")
     options = ", ".join(error.options or ())
     if not group:
@@ -64,14 +71,38 @@ def _omegaconf(error: OmegaConfBaseException, said: str) -> str:
     parent = error.parent_node
     reason = _line(str(error).split("full_key", 1)[0])
     if "is not in struct" in reason and parent is not None:
+        within, _, name = key.rpartition(".")
+        if policy := _fields(within):
+            return f"{key}: no such key yet: +{within}.KEY=... sets one of {nearest(name, policy)}"
         known = [str(name) for name in parent if name != "hydra"]
-        within = key.rpartition(".")[0]
-        where = f"keys of {within}" if within else "keys and groups"
-        names = ", ".join(known) or f"none yet, +{key}=... adds one"
-        return f"{key}: no such key; {where}: {names}"
+        where = f"keys of {_choice(within, parent)}" if within else "keys and groups"
+        return f"{key}: no such key{_elsewhere(within, name)}; {where}: {nearest(name, known)}"
     text = f"{key}: {reason}" if key and not reason.startswith(key) else reason
     said = re.sub(r"\s*Set the environment.*", "", said)
     return text or _line(said)
+
+
+def _fields(section: str) -> list[str]:
+    """Return what a section of a kernel may hold: its policy's fields (`+` adds one)."""
+    group, _, part = section.partition(".")
+    if group != "kernel" or part not in ("slab", "page"):
+        return []
+    return [field.name for field in fields(get_type_hints(Kernel)[part])]
+
+
+def _choice(section: str, parent: Iterable[object]) -> str:
+    """Name a section, and the option of its group that is chosen (`workload=hugepages`)."""
+    name = parent.get("name") if isinstance(parent, Mapping) else None
+    return f"{section}={name}" if section in GROUPS and isinstance(name, str) else section
+
+
+def _elsewhere(section: str, key: str) -> str:
+    """Say which workloads have a key that the chosen one lacks."""
+    if section != "workload":
+        return ""
+    having = [name for name in PLACES if hasattr(workload_named(name), "__dataclass_fields__")]
+    having = [n for n in having if key in workload_named(n).__dataclass_fields__]  # type: ignore[attr-defined]
+    return f" in all workloads of this grid (it is one of {', '.join(having)})" if having else ""
 
 
 def _line(text: str) -> str:

@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from allocator.errors import ConfigError
 from sweep.axes import Axis, Interval, axis_of, filled
+from sweep.baseline import check_compare
 from sweep.compose import Composer
 from sweep.grid import Dim, Grid, grid_of, narrowed
 from sweep.sampling import sampled
@@ -32,6 +33,8 @@ class Request:
     """Every override, the axes of a default grid too: what a resume repeats."""
     repeated: tuple[str, ...]
     """Overrides that ask for the same grid in a new run."""
+    dropped: Mapping[str, str]
+    """Axes of the experiment that are not swept, since others are typed; values by key."""
     settings: Settings
     """Everything beside the points."""
     config: Mapping[str, object]
@@ -52,6 +55,10 @@ class Reader:
     def parse(self, texts: Sequence[str]) -> list[Override]:
         """Parse overrides."""
         return list(self._parser.parse_overrides(list(texts)))
+
+    def options(self, group: str) -> list[str]:
+        """Return the options of a group."""
+        return list(self._loader.get_group_options(group))
 
     def axis(self, override: Override) -> Axis | Interval:
         """Return the axis that a swept override is."""
@@ -111,6 +118,9 @@ def request_of(
     if typed and not resuming:
         settings = replace(settings, grid=_only_typed(settings.grid, given))
     extra: list[str] = []
+    dropped: dict[str, str] = {}
+    if typed and not resuming and reader.choices.get("experiment"):
+        dropped = {k: v for k, v in reader.default_axes(master).items() if k not in given}
     if not typed and not settings.grid.grids:
         for key, text in reader.default_axes(master).items():
             if key not in given:
@@ -133,6 +143,7 @@ def request_of(
         )
     else:
         grid = _product([reader.axis(override) for override in swept], settings)
+    check_compare(settings.compare, grid, typed="compare.baseline" in given, options=reader.options)
     seeds = next((axis.values for axis in grid.axes if axis.key == "seed"), (settings.seed,))
     for seed in seeds:
         if type(seed) is not int or seed < 0:
@@ -142,6 +153,7 @@ def request_of(
         fixed=tuple(fixed),
         spelled=(*arguments, *extra),
         repeated=_repeated(arguments, settings.grid if typed and resuming else None, given),
+        dropped=dropped,
         settings=settings,
         config=config,
         seeds=tuple(seeds),

@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -60,6 +61,15 @@ def say_grid(folder: Path, points: Points, found: Located) -> None:
     known = int(np.count_nonzero(found.file >= 0))
     if known or found.chunks:
         log.info("%d of %d points are in the journal already", known, distinct)
+
+
+def say_dropped(axes: Mapping[str, str]) -> None:
+    """Say which axes of an experiment are not swept, and how to have them back."""
+    if axes:
+        log.info(
+            "the experiment's own axes are not swept, as others are given; to have them, too: %s",
+            " ".join(f"{key}={values}" for key, values in axes.items()),
+        )
 
 
 def _ignores(ignored: frozenset[str], key: str) -> bool:

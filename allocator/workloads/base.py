@@ -34,7 +34,13 @@ class Workload(Protocol):
         ...
 
     def shape(self, point: "Point") -> tuple[object, ...]:
-        """Return what lanes must share to advance together (CPUs, nodes, generation...)."""
+        """Return what lanes must share to advance together (CPUs, nodes, generation...).
+
+        Raises
+        ------
+        ConfigError
+            If the workload cannot run on this machine; a sweep asks before it begins.
+        """
         ...
 
     def command_line(self, point: "Point") -> str:

@@ -41,7 +41,10 @@ def behaviour(policy: SlabPolicy) -> SlabPolicy:
 def batch_shape(point: "Point") -> tuple[object, ...]:
     """Return what every slab workload's lanes share: CPUs, nodes, pages, architecture, policy."""
     place, load = point.topology, point.workload
-    pages = load.pages if isinstance(load, OnPages) else ""
+    pages = ""
+    if isinstance(load, OnPages):
+        load.check_node(place)
+        pages = load.pages
     shape = (place.cpus, place.nodes, place.arch, place.page_size, pages)
     return (*shape, behaviour(point.kernel.slab))
 

@@ -9,20 +9,15 @@ def cpus_used(cpus: int, topology: Topology) -> int:
 
     They are the first ones by number: on x86 the first socket's cores, the second's, then second
     threads; caches are still sized for the whole machine.
-    """
-    return cpus or topology.cpus
-
-
-def check_cpus(cpus: int, topology: Topology) -> None:
-    """Check that a machine has the CPUs that tasks are to run on.
 
     Raises
     ------
     ConfigError
-        If it has fewer.
+        If the machine has fewer.
     """
     if cpus > topology.cpus:
         raise ConfigError("workload.cpus", cpus, f"at most the machine's {topology.cpus} CPUs")
+    return cpus or topology.cpus
 
 
 def on_cpus(command: str, cpus: int) -> str:

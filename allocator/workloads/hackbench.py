@@ -20,7 +20,7 @@ from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
 from allocator.topology import MAX_CPUS
 from allocator.workloads.batch import Batch, batch_shape
-from allocator.workloads.busy_cpus import check_cpus, cpus_used, on_cpus
+from allocator.workloads.busy_cpus import cpus_used, on_cpus
 from allocator.workloads.fan import Fan, Traffic
 from allocator.workloads.fields import read_fields
 from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
@@ -114,7 +114,6 @@ class HackbenchSockets(OnPages):
         """Simulate one lane per point."""
         loads = [point.workload for point in points]
         assert all(isinstance(load, HackbenchSockets) for load in loads)
-        check_cpus(self.cpus, points[0].topology)
         batch = Batch(points, streams, self.caches(points[0]))
         fan = Fan(batch, _traffic(points, loads), streams)  # type: ignore[arg-type]
         fan.run()

@@ -119,6 +119,9 @@ class HugePages:
 
     def shape(self, point: "Point") -> tuple[object, ...]:
         """Return nothing: machines advance one by one, as series of page runs."""
+        place = point.topology
+        if self.node >= place.nodes or (self.node >= 0 and not place.has_memory(self.node)):
+            raise ConfigError("workload.node", self.node, "a node of the machine with memory")
         return ()
 
     def command_line(self, point: "Point") -> str:
@@ -163,8 +166,6 @@ class HugePages:
     def _one(self, point: "Point", stream: Stream) -> dict[str, int]:
         """Simulate one machine."""
         place = point.topology
-        if self.node >= place.nodes or (self.node >= 0 and not place.has_memory(self.node)):
-            raise ConfigError("workload.node", self.node, "a node of the machine with memory")
         draws = stream.generator("kswapd")
         speed = round(draws.uniform(self.kswapd_low, self.kswapd_high))
         pace = Pace(pages=speed, slice_pages=SLICE_PAGES if place.cpus == 1 else None)

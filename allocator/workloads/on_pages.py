@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.errors import ConfigError
 from allocator.pages.source import Bottomless, PageSource
 from allocator.streams import Stream
+from allocator.topology import Topology
 
 if TYPE_CHECKING:  # a point holds its workload
     from allocator.point import Point
@@ -48,6 +50,20 @@ class OnPages:
     fragmented_mib: int = 256
     """Memory in them above the high mark, MiB."""
 
+    def check_node(self, place: Topology) -> None:
+        """Check that the node that is to be fragmented is there and has memory.
+
+        Raises
+        ------
+        ConfigError
+            If not.
+        """
+        node = self.fragmented_node
+        if self.pages == "zones" and (
+            node >= place.nodes or (node >= 0 and not place.has_memory(node))
+        ):
+            raise ConfigError("workload.fragmented_node", node, "-1, or a node with memory")
+
 
 def page_source(points: Sequence["Point"], streams: Sequence[Stream], zonelist: Ints) -> PageSource:
     """Return where the slabs of lanes get their pages; all lanes choose the same kind.
@@ -58,11 +74,6 @@ def page_source(points: Sequence["Point"], streams: Sequence[Stream], zonelist: 
         One of each per lane.
     zonelist
         (lane, node, hop) nodes in the order in which requests for a node are tried on.
-
-    Raises
-    ------
-    ConfigError
-        If the node that is to be fragmented is not there, or has no memory.
     """
     load = points[0].workload
     if isinstance(load, OnPages) and load.pages == "zones":

@@ -16,7 +16,7 @@ from allocator.slabs.cache import CacheSpec
 from allocator.streams import Stream
 from allocator.topology import MAX_CPUS
 from allocator.workloads.batch import batch_shape
-from allocator.workloads.busy_cpus import check_cpus, cpus_used
+from allocator.workloads.busy_cpus import cpus_used
 from allocator.workloads.callbacks import Item, run_loops
 from allocator.workloads.fields import read_fields
 from allocator.workloads.on_pages import MEMORY_BOUNDS, MEMORY_CHOICES, OnPages
@@ -88,7 +88,6 @@ class WillItScaleMmap1(OnPages):
 
     def run(self, points: Sequence["Point"], streams: Sequence[Stream]) -> Results:
         """Simulate one lane per point."""
-        check_cpus(self.cpus, points[0].topology)
         items = (
             Item(
                 spec=CacheSpec(name="vm_area_struct", object_size=VM_AREA_STRUCT_BYTES),

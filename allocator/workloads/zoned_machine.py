@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from allocator.errors import ConfigError
 from allocator.pages.alloc import PageAllocator
 from allocator.pages.kswapd import Pace
 from allocator.pages.pagecache import shatter
@@ -21,13 +20,7 @@ hugepages workload. A slab's first attempt does not wake it (mm/slub.c v6.1 allo
 
 
 def zoned_pages(points: Sequence["Point"], streams: Sequence[Stream]) -> ZonedPages:
-    """Boot the machine of each lane.
-
-    Raises
-    ------
-    ConfigError
-        If the node that is to be fragmented is not there, or has no memory.
-    """
+    """Boot the machine of each lane."""
     return ZonedPages([_booted(p, stream) for p, stream in zip(points, streams, strict=True)])
 
 
@@ -45,8 +38,6 @@ def _booted(point: "Point", stream: Stream) -> PageAllocator:
     )
     node = load.fragmented_node
     if node >= 0:
-        if node >= place.nodes or not place.has_memory(node):
-            raise ConfigError("workload.fragmented_node", node, "-1, or a node with memory")
         pages = (load.fragmented_mib << 20) // place.page_size
         shatter(reclaimer, pages, node=node, order=load.fragmented_order)
     return reclaimer.allocator

@@ -51,6 +51,49 @@ def test_glob_takes_options_of_a_group(hydra: ConfigLoader) -> None:
     assert request.grid.axes[0].labels == ("v6_1", "v6_12", "v6_1_bailout", "v6_1_order_v2")
 
 
+def test_axes_of_an_experiment_that_others_replace_are_known(hydra: ConfigLoader) -> None:
+    _, request = asked(hydra, ["+experiment=remote_node_slabs", "slab.max_order=0,1"])
+    assert request.grid.names == ("slab_max_order", "replicate")
+    assert request.dropped == {
+        "machine": "epyc_rome_2x7742,icx_2xGold6338",
+        "kernel": "v6_1,v6_1_order_v2",
+        "workload.fragmented_node": "-1,0",
+    }
+    _, request = asked(hydra, ["+experiment=remote_node_slabs", "slab.max_order=0"])
+    assert request.dropped == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["compare.metric=SUnreclam"], "compare.metric: found 'SUnreclam', expected one of SUnre"),
+        (
+            ['compare.baseline="kernel=v61"'],
+            "compare.baseline: found 'kernel=v61', expected kernel=VALUE, VALUE one of v6_1, ",
+        ),
+        (
+            ['compare.baseline="machine=altra_q80"'],
+            "found 'machine=altra_q80', expected machine one of epyc_rome_2x7742, icx_2xGold6338",
+        ),
+        (
+            ['compare.baseline="workload.groups=7"'],
+            "expected an axis of this grid: machine, kernel, slab.max_order, gfp",
+        ),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused_before_the_run(
+    hydra: ConfigLoader, arguments: list[str], line: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        asked(hydra, [COUNTED, *arguments])
+    assert line in str(caught.value)
+
+
+def test_a_baseline_that_a_narrowed_grid_lacks_is_not_the_users_fault(hydra: ConfigLoader) -> None:
+    asked(hydra, [COUNTED, "kernel=v6_12,v7_3"])  # the configuration compares with v6_1
+    asked(hydra, [COUNTED, "slab.max_order=2.0,3", 'compare.baseline="slab.max_order=2"'])
+
+
 def test_seed_may_be_an_axis(hydra: ConfigLoader) -> None:
     _, request = asked(hydra, [COUNTED, "seed=0,7", "slab.max_order=0,1"])
     assert request.seeds == (0, 7)

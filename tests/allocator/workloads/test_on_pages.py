@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from allocator.errors import ConfigError
+from allocator.point import Point, parse_group
 from allocator.results import Results
 from allocator.workloads.on_pages import OnPages
 from tests.allocator.workloads.test_slab_workloads import SMALL, cell, guest, run, same
@@ -70,8 +72,10 @@ def test_a_lane_on_zones_is_the_same_alone_and_in_a_batch(load: str) -> None:
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:
-    with pytest.raises(AssertionError, match=r"workload\.fragmented_node: found 2"):
-        run([hackbench(3, 2)])
+    parts = {group: parse_group(group, config) for group, config in hackbench(3, 2).items()}
+    point = Point.of(**parts)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"workload\.fragmented_node: found 2"):
+        point.workload.shape(point)
 
 
 def test_the_default_is_memory_without_end() -> None:
