@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from allocator.errors import ConfigError
 from allocator.point import Point, parse_group
 from tests.allocator.workloads.test_slab_workloads import SMALL, cell, guest, run, same
 
@@ -67,5 +68,5 @@ def test_the_command_names_the_cpus() -> None:
 
 @pytest.mark.parametrize("load", ["hackbench_sockets", "will_it_scale_mmap1"])
 def test_cpus_that_are_not_there_are_refused(load: str) -> None:
-    with pytest.raises(AssertionError, match=r"workload\.cpus: found 9, expected at most"):
+    with pytest.raises(ConfigError, match=r"workload\.cpus: found 9, expected at most"):
         run([on(load, 9)])

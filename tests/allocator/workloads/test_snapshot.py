@@ -184,7 +184,7 @@ def test_the_command_prints_what_was_asked_for(
         (["s.ops", "--cpus", "0"], "--cpus: found 0, expected 1 to 8192"),
         (["s.ops", "--nodes", "5"], "--nodes: found 5, expected 1 to 4 with 4 CPUs"),
         (["s.ops", "--show", "all"], "--show: found 'all', expected some of slabinfo,sysfs"),
-        (["s.ops", "--min-order", "30"], "slab.min_order: found 30"),
+        (["s.ops", "--min-order", "30"], "--min-order: found 30, expected a number from 0 to 20"),
         ([str(RECORDS[0]), "--kernel", "v6_1"], "--kernel: found"),
         (["bad.ops"], "bad.ops:1: found 'fly', expected an operation"),
         (["gone.ops"], "gone.ops: found 'no cache at the end', expected some, e.g. --at LABEL"),
