@@ -164,6 +164,38 @@ class SlabAccessor:
             moved[name] = (dims, (mean[:, 1:] - mean[:, :1]).reshape(shape), share.attrs)
         return xr.Dataset(moved, coords=comparison.data.coords)
 
+    def sensitivity(
+        self,
+        baseline: str | None = None,
+        *,
+        metric: str | None = None,
+        by_machine: bool = True,
+    ) -> xr.Dataset:
+        """Return which axes explain the change: shares of its variance.
+
+        Parameters
+        ----------
+        baseline, metric
+            As for `compare`.
+        by_machine
+            Each machine by itself; else the machine is an axis as others are.
+
+        Returns
+        -------
+        xr.Dataset
+            `share` by `term`, `total` by `axis`; see `sweep.fit.sensitivity.sensitivity`.
+
+        Examples
+        --------
+        >>> found = ds.slab.sensitivity("kernel=v6_1").sel(machine="icx")
+        >>> share = found.share.sel(workload="hackbench_sockets", term="slab_max_order")
+        >>> round(float(share))
+        100
+        """
+        from sweep.fit.sensitivity import sensitivity  # scipy is slow to import
+
+        return sensitivity(self._compared(baseline, metric), by_machine=by_machine)
+
     def _compared(
         self, baseline: str | None, metric: str | None = None, against: Sequence[str] = ()
     ) -> Comparison:

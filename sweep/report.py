@@ -14,7 +14,7 @@ import xarray as xr
 
 from allocator.errors import ConfigError
 from sweep.answer.cells import Cells, cells_of, open_cells
-from sweep.answer.compare import compare, configured, swept_baseline
+from sweep.answer.compare import Comparison, compare, configured, swept_baseline
 from sweep.answer.formats import SUFFIXES, written
 from sweep.answer.tables import (
     SHOWN_GROUPS,
@@ -54,6 +54,8 @@ class Wish:
     """Most groups on the terminal."""
     html: bool = True
     """Write a page, too."""
+    saved_in: Path | None = None
+    """Dataset in which surfaces and comparison are saved; None: nowhere."""
     suffix: str = ""
     """What follows `compare` and `surface` in file names."""
 
@@ -86,7 +88,13 @@ def finish(
     baseline = asked.baseline and swept_baseline(cells, asked.baseline)
     if baseline and baseline != asked.baseline:
         print(f"{asked.baseline} was not swept: compared with {baseline}")
-    return write(cells, run_dir, Wish(baseline=baseline, metric=asked.metric, html=asked.html))
+    wish = Wish(
+        baseline=baseline,
+        metric=asked.metric,
+        html=asked.html,
+        saved_in=run_dir / "dataset.nc",
+    )
+    return write(cells, run_dir, wish)
 
 
 def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
@@ -110,8 +118,11 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
 
     pictures = album_of(comparison, report.ranking)
     paths = [text, *_save_pictures(pictures, directory, wish.suffix)]
+    fits = _fitted(cells, wish, comparison)
     if wish.html:
-        body = comparison_page(report, pictures, table=text.name)
+        body = comparison_page(
+            report, pictures, table=text.name, extra=fits.sections, sensitivities=fits.sensitivities
+        )
         paths.append(_save(directory / f"report{wish.suffix}.html", body))
     # only now: who reads through a pipe may close it, and the files are wanted all the same
     print(report.text(wish.limit, SHOWN_STATS, wish.layout))
@@ -119,6 +130,38 @@ def write(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
         print(f"{len(report.groups) - wish.limit} more groups in {text}")
     print(*(f"wrote {path}" for path in paths), sep="\n")
     return paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fits:
+    """What the page tells of surfaces and sensitivities."""
+
+    sections: tuple[str, ...]
+    sensitivities: "tuple[xr.Dataset, ...]" = ()
+
+
+def _fitted(cells: Cells, wish: Wish, comparison: Comparison | None = None) -> _Fits:
+    """Fit surfaces, split the variance of the change, and save both in the dataset."""
+    from sweep.fit.response import responses  # statsmodels is slow to import
+    from sweep.fit.saved import FIT, save
+    from sweep.fit.sensitivity import sensitivity
+    from sweep.page.fits import sensitivity_section, surfaces_section
+
+    found = responses(cells, wish.metric)
+    where = "not saved"
+    if wish.saved_in is not None:
+        where = f"group /{FIT} of {wish.saved_in.name}"
+        try:
+            save(wish.saved_in, found, None if comparison is None else comparison.data)
+        except ConfigError as error:
+            where = "not saved"
+            print(f"sweep.report: {error}; the report goes on", file=sys.stderr)
+    sections = [surfaces_section(found, where)]
+    several: tuple[xr.Dataset, ...] = ()
+    if comparison is not None:
+        several = (sensitivity(comparison, by_machine=False), sensitivity(comparison))
+        sections.insert(0, sensitivity_section(several[1]))
+    return _Fits(sections=tuple(filter(None, sections)), sensitivities=several)
 
 
 def _write_rows(report: Report, directory: Path, wish: Wish) -> Path:
@@ -229,6 +272,7 @@ def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
     baseline = arguments.baseline or swept_baseline(cells, str(configured(cells, "baseline")))
     if arguments.format != TABLE and baseline is None:
         raise ConfigError("--format", arguments.format, "a --baseline to compare with")
+    own = arguments.out is None
     asked = [text for text in (arguments.baseline, arguments.metric, arguments.against) if text]
     return Wish(
         baseline=baseline,
@@ -238,6 +282,7 @@ def _wish(arguments: argparse.Namespace, cells: Cells) -> Wish:
         format=arguments.format,
         limit=arguments.groups,
         html=not arguments.no_html,
+        saved_in=arguments.run / "dataset.nc" if arguments.run.is_dir() and own else None,
         suffix="".join(f"-{re.sub(r'[^A-Za-z0-9_.=,+]', '_', text)}" for text in asked),
     )
 
@@ -256,7 +301,10 @@ def _write_summary(cells: Cells, directory: Path, wish: Wish) -> list[Path]:
             ["python", "-m", "sweep.report", str(directory), "--baseline", example]
         )
     if wish.html:
-        body = metric_page(cells, wish.metric, pictures, table=text.name, command=command)
+        extra = _fitted(cells, wish).sections
+        body = metric_page(
+            cells, wish.metric, pictures, table=text.name, command=command, extra=extra
+        )
         paths.append(_save(directory / f"report{wish.suffix}.html", body))
     print(summary_table(cells, wish.metric, SHOWN_ROWS))
     if command:

@@ -25,8 +25,12 @@ TOLD_FAILURES = 3
 """Points that fail now, in a sentence."""
 TOLD_TERMS, LEAST_SHARE = 3, 5.0
 """Terms of a sensitivity that are told, and percent that each explains at least."""
+TOLD_FROM = 3
+"""Terms of a sensitivity from which on shares tell something: two axes, and the rest."""
 TOLD_VALUES = 8
 """Compared values whose counts are told."""
+ALL_CHANCE = 50.0
+"""Percent of the variance that chance explains, from which on its split tells nothing."""
 WORTH = 0.5
 """Percent by which mean changes along an axis differ at least, to be told."""
 
@@ -193,10 +197,10 @@ def hangs_on(data: xr.Dataset, report: Report) -> str:
     Parameters
     ----------
     data
-        What `sweep.fit.sensitivity` found: `share` by `term`, `stddev`.
+        What `sweep.fit.sensitivity` found: `share` by `term`, `stddev`, `noise`.
     """
     stddev = data["stddev"]
-    if not float(stddev.max()) > 0:
+    if data.sizes["term"] < TOLD_FROM or not float(stddev.max()) > 0:
         return ""
     flat = int(np.nanargmax(stddev.values))
     index = np.unravel_index(flat, stddev.shape) if stddev.dims else ()
@@ -208,7 +212,7 @@ def hangs_on(data: xr.Dataset, report: Report) -> str:
         for k in order[:TOLD_TERMS].tolist()
         if float(share[k]) >= LEAST_SHARE
     ]
-    if not parts:
+    if not parts or float(data["noise"].isel(at)) > ALL_CHANCE:
         return ""
     where = [str(data[dim].values[k]) for dim, k in at.items()]
     of = f" at {', '.join(where)}" if where else ""

@@ -1,5 +1,6 @@
 """Curves: a metric along a numeric axis, how sure it is, and where a cause passes a mark."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ CONFIDENCE = 0.95
 """Of the bands around curves."""
 FEWEST = 3
 """Values of an axis from which on it is drawn as curves without being asked to."""
+ONLY = "all points"
+"""Label in the table of a line that has none."""
 SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 """Units that values of an axis may have, bytes."""
 
@@ -229,9 +232,12 @@ def _mark(text: str) -> tuple[str, float]:
     if cause not in CAUSES:
         raise ConfigError("--mark", text, f"CAUSE=PERCENT, CAUSE one of {', '.join(CAUSES)}")
     try:
-        return cause, float(percent)
+        at = float(percent)
     except ValueError:
-        raise ConfigError("--mark", text, "CAUSE=PERCENT, PERCENT a number") from None
+        at = math.nan
+    if not 0 < at <= 100:
+        raise ConfigError("--mark", text, "CAUSE=PERCENT, PERCENT a number above 0, to 100")
+    return cause, at
 
 
 def curve_table(found: Sequence[Curves]) -> str:
@@ -240,11 +246,11 @@ def curve_table(found: Sequence[Curves]) -> str:
     for one in found:
         over = f"{one.cause} >= {one.percent:g} %" if one.cause else ""
         head = " ".join(text for text in (one.title, one.metric, "along", one.axis) if text)
-        width = max((len(line.label) for line in one.lines), default=0)
+        width = max((len(line.label or ONLY) for line in one.lines), default=0)
         lines += [head, f"  {'':{width}s}  {'grows':>8s}  {'best at':>8s}  {over}".rstrip()]
         for line in one.lines:
             passes = "-" if line.passes is None else f"from {line.passes:g}"
-            text = f"  {line.label:{width}s}  {line.growth.max():7.1f}x  {line.best:8g}"
+            text = f"  {line.label or ONLY:{width}s}  {line.growth.max():7.1f}x  {line.best:8g}"
             lines.append(f"{text}  {passes if one.cause else ''}".rstrip())
         lines.append("")
     return "\n".join(lines)

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
+import xarray as xr
 
+import sweep.fit.saved
 from allocator.errors import ConfigError
 from sweep.report import finish, main
 from sweep.settings import CompareSettings
@@ -135,6 +137,41 @@ def test_a_page_is_written_unless_it_is_not_wanted(run, capsys):
     (run / "report.html").unlink()
     assert main([str(run), "--no-html"]) == 0
     assert not (run / "report.html").exists()
+
+
+def test_surfaces_and_comparison_are_saved_in_the_run(run, capsys):
+    assert main([str(run)]) == 0
+    with xr.open_datatree(run / "dataset.nc", engine="netcdf4") as tree:
+        assert tree["compare"].attrs["baseline"] == "kernel=v6_1"
+        assert set(tree["fit/icx"].children) == {"hackbench_sockets", "hugepages"}
+    page = (run / "report.html").read_text()
+    assert "Coefficients: group /fit of dataset.nc" in page
+    assert "<h2>What the change hangs on</h2>" in page
+
+
+@pytest.mark.parametrize("named", ["file", "out", "rows"])
+def test_a_dataset_that_is_only_read_stays_as_it_is(run, tmp_path, named):
+    before = (run / "dataset.nc").read_bytes()
+    arguments = {
+        "file": [str(run / "dataset.nc")],
+        "out": [str(run), "--out", str(tmp_path / "elsewhere")],
+        "rows": [str(run), "--format", "csv"],
+    }
+    assert main(arguments[named]) == 0
+    assert (run / "dataset.nc").read_bytes() == before
+
+
+def test_a_report_goes_on_where_the_dataset_cannot_be_written(run, monkeypatch, capsys):
+    def full(*_):
+        raise ConfigError("dataset", "dataset.nc", "a dataset to save fits in (no space)")
+
+    monkeypatch.setattr(sweep.fit.saved, "save", full)
+    assert main([str(run)]) == 0
+    assert capsys.readouterr().err == (
+        "sweep.report: dataset: found 'dataset.nc', expected a dataset to save fits in (no space);"
+        " the report goes on\n"
+    )
+    assert "Coefficients: not saved" in (run / "report.html").read_text()
 
 
 def test_mmtests_layout(run, capsys):

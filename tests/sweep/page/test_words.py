@@ -72,11 +72,12 @@ def test_the_axis_on_which_it_hangs_is_named(of_lab):
 
 def test_shares_of_the_variance_are_told_where_the_change_varies_most():
     report = report_of(compare(cells_of(lab()), "kernel=v6_1"))
-    terms = ["machine", "slab_max_order", "machine x slab_max_order", "noise"]
+    terms = ["machine", "slab_max_order", "machine x slab_max_order", "the rest"]
     shares = xr.Dataset(
         {
             "share": (("workload", "term"), [[60.0, 33.0, 4.9, 2.1], [0, 0, 0, 100]]),
             "stddev": ("workload", [4.0, 1.0]),
+            "noise": ("workload", [2.1, 100.0]),
         },
         coords={"workload": ["hackbench_sockets", "hugepages"], "term": terms},
     )

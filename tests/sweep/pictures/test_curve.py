@@ -123,6 +123,8 @@ def test_the_table_says_where_locks_saturate() -> None:
         ("machine", "", "--curve: found 'machine', expected an axis of numbers"),
         ("nosuch", "", "axis: found 'nosuch', expected one of machine, workload_cpus"),
         ("workload.cpus", "nosuch=5", "--mark: found 'nosuch=5', expected CAUSE=PERCENT"),
+        ("workload.cpus", "list_lock_wait=150", "--mark: found 'list_lock_wait=150', expected"),
+        ("workload.cpus", "list_lock_wait=nan", "--mark: found 'list_lock_wait=nan', expected"),
         ("workload.cpus", "list_lock_wait=much", "PERCENT a number"),
         ("workload.cpus", "zone_lock_wait=5", "a cause of this run: list_lock_wait"),
     ],
