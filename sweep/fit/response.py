@@ -195,7 +195,11 @@ def responses(cells: Cells, metric: str | None = None) -> list[Response]:
     ConfigError
         If the dataset does not have the metric.
     """
-    return [_fitted(cells, rows) for rows in rows_of(cells, metric) if len(rows.codes)]
+    from threadpoolctl import threadpool_limits
+
+    # the number of threads decides the last bits; and they wait for each other on a busy machine
+    with threadpool_limits(limits=1, user_api="blas"):
+        return [_fitted(rows, cells) for rows in rows_of(cells, metric) if len(rows.codes)]
 
 
 def chosen(
@@ -220,7 +224,7 @@ def chosen(
     return kept
 
 
-def _fitted(cells: Cells, rows: Rows) -> Response:
+def _fitted(rows: Rows, cells: Cells) -> Response:
     """Choose a design, and let statsmodels fit it."""
     from statsmodels.regression.linear_model import WLS  # slow to import
 
