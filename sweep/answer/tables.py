@@ -93,7 +93,7 @@ class Report:
             f" ({', '.join(dict.fromkeys(comparison.metrics))})",
         ]
         lines.append(self._significance())
-        lines += _effect_lines(comparison) if len(ranking.cells) else _unchanged(comparison)
+        lines += _effect_lines(comparison) if len(ranking.cells) else unchanged(comparison)
         lines += [
             f"{int(counts.sum())} of {comparison.status().size} runs: {reason}"
             for reason, counts in comparison.failures().items()
@@ -202,7 +202,7 @@ def _effect_lines(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _unchanged(comparison: Comparison) -> list[str]:
+def unchanged(comparison: Comparison) -> list[str]:
     """Say on what the metric does depend, where the compared values make no difference."""
     carrier = comparison.metric_dim
     names = comparison.cells.labels(carrier) if carrier else ("",)

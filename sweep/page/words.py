@@ -13,10 +13,13 @@ from sweep.answer.effects import effects
 from sweep.answer.groups import ANY
 from sweep.answer.lkp import counted, unit_text
 from sweep.answer.stats import METRIC_RATIO
-from sweep.answer.tables import Report
+from sweep.answer.tables import Report, unchanged
 from sweep.page.findings import Counts, Finding, Findings
 from sweep.pictures.shades import percent, short
 
+NO_DIFFERENCE = "No difference was found between"
+FAILURES = ("oom", "failed")
+"""Statuses that are worse than a result."""
 SMALLEST_P = 1e-4
 """p values below are written as that."""
 TOLD_CAUSES = 3
@@ -36,7 +39,34 @@ WORTH = 0.5
 
 
 def headline(found: Findings, report: Report) -> str:
-    """Return the page's first sentence."""
+    """Return the page's first sentence or two."""
+    failing = _newly_failing(report.comparison)
+    usual = _changes_in_a_line(found, report)
+    if not failing or found.counts.failed == found.counts.distinct:
+        return usual
+    if usual.startswith(NO_DIFFERENCE):
+        usual = "Elsewhere no difference was found."
+    return f"{failing} {usual}"
+
+
+def _newly_failing(comparison: Comparison) -> str:
+    """Say which values fail at how many points at which the baseline does not; "" if none."""
+    axis, (base, *rest) = comparison.axis, comparison.labels
+    failed = sum(
+        (count for name, count in comparison.failures().items() if name in FAILURES),
+        np.zeros((1, len(comparison.labels)), dtype=np.int64),
+    )
+    distinct = comparison.originals == np.arange(len(comparison.originals))
+    points = ((failed[:, 1:] > failed[:, :1]) & distinct[:, None]).sum(axis=0).tolist()
+    bad = [(named(axis, label), n) for label, n in zip(rest, points, strict=True) if n]
+    if not bad:
+        return ""
+    parts = [f"{label} fails at {counted(n, 'point')}" for label, n in bad[:TOLD_FAILURES]]
+    more = f" and {len(bad) - TOLD_FAILURES} more values" if len(bad) > TOLD_FAILURES else ""
+    return f"{_capital(', '.join(parts))}{more} where {named(axis, base)} does not."
+
+
+def _changes_in_a_line(found: Findings, report: Report) -> str:
     axis, (base, *rest) = report.comparison.axis, report.comparison.labels
     counts = found.counts
     one = len(rest) == 1
@@ -46,7 +76,7 @@ def headline(found: Findings, report: Report) -> str:
         return f"No point of {what} has a result to compare with {than}."
     if found.worst is None and found.best is None:
         if found.likely_worst is None and found.likely_best is None:
-            return f"No difference was found between {than} and {what}."
+            return f"{NO_DIFFERENCE} {than} and {what}."
         why = "are not significant" if counts.tested else "are no changes by lkp's rule"
         return f"Differences between {than} and {what} {why}."
     if found.worst is None:
@@ -83,6 +113,9 @@ def sentences(
     if new:
         told.append(("Fails now", new))
     told.append(("How many", _how_many(found.counts, report.comparison.labels[1:])))
+    matters = "" if len(report.ranking.cells) else _what_matters(report.comparison)
+    if matters:
+        told.append(("What does matter", matters))
     axis = hangs_on(sensitivities[0], report) if sensitivities else ""
     axis = axis or _axis(report)
     if axis:
@@ -247,6 +280,12 @@ def _axis(report: Report) -> str:
                 f" {percent(float(along[highest]))} {unit} at {labels[highest]}."
             )
     return text
+
+
+def _what_matters(comparison: Comparison) -> str:
+    """Say on which axes the metric depends, where the compared one makes no difference."""
+    lines = [line.strip() for line in unchanged(comparison)[1:]]
+    return f"Against each axis's first value: {'; '.join(lines)}." if lines else ""
 
 
 def _failing(found: Findings, report: Report) -> str:

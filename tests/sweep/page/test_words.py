@@ -45,7 +45,10 @@ def test_the_best_gain_is_told_too(of_lab):
     assert found.best.metric == "nr_hugepages"
     assert found.best.change == pytest.approx(100 * 3 / (180 + 3 + 1 / 3), rel=0.3)
     assert "hugepages.nr_hugepages goes from" in summary["Best gain"]
-    assert line.startswith("v6_1_order_v2 is worse than v6_1 at ")
+    assert line == (
+        "v6_1_order_v2 fails at 1 point where v6_1 does not. v6_1_order_v2 is worse than v6_1 at 6"
+        " points and better at 3."
+    )
 
 
 def test_counts_are_of_distinct_points_and_add_up(of_lab):
@@ -113,6 +116,25 @@ def test_a_loss_that_is_not_sure_is_told_as_such():
     assert f"{MINUS}9.2 % (95 % interval {MINUS}27.9 to +9.5) at x=2." in text
     assert "3 runs each, whose ranges overlap, p = 0.49 after correction" in text
     assert "With more than 3 runs of each point more may become sure." in summary["How sure"]
+
+
+def test_a_value_that_fails_is_in_the_first_line():
+    def status(*, kernel, x, **_):
+        return int(kernel == "b" and x == 2)
+
+    ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, status=status, throughput=lambda **_: 5.0)
+    _, line, summary = told(ds, "kernel=a")
+    assert line == (
+        "kernel=b fails at 1 point where kernel=a does not. Elsewhere no difference was found."
+    )
+    assert summary["Fails now"].startswith("3 of 3 runs out of memory with kernel=b, 0 with")
+
+
+def test_what_does_matter_is_told_where_nothing_changed():
+    ds = dataset({"kernel": ["a", "b"], "x": [1, 2]}, throughput=lambda x, **_: 5.0 * x)
+    assert told(ds, "kernel=a")[2]["What does matter"] == (
+        "Against each axis's first value: throughput by x: 2 +100.0%."
+    )
 
 
 def test_one_replicate_gives_no_confidence():
