@@ -33,6 +33,7 @@ def destroy(state: State, rows: Ints) -> None:
     if state.sheaves is not None:
         lists = (rows[:, None] * state.nr_nodes + np.arange(state.nr_nodes)).reshape(-1)
         state.sheaves.forget(places, lists)
+        state.held.drop(np.isin(state.held.row, rows).nonzero()[0])
     if state.rcu is not None:
         state.rcu.forget(places)
     which = np.searchsorted(np.sort(rows), row)

@@ -24,6 +24,17 @@ Ints = NDArray[np.int64]
 def alloc(state: State, window: SheafWindow) -> None:
     """Serve the requests of a window; what they lack in the end could not be had."""
     run_locally(state, window, np.arange(len(window.place)))
+    _serve(state, window)
+
+
+def fill_from_slabs(state: State, window: SheafWindow) -> None:
+    """Serve bulk requests from slabs alone, passing over what sheaves hold."""
+    _go_to_slabs(state, window, np.arange(len(window.place)))
+    _serve(state, window)
+
+
+def _serve(state: State, window: SheafWindow) -> None:
+    """Serve phases until no request waits for one."""
     phases: tuple[tuple[Stage, Callable[[State, SheafWindow, Ints], None]], ...] = (
         (Stage.BARN, _visit_barn),
         (Stage.PUT, _put),
@@ -187,7 +198,8 @@ def _filled(state: State, window: SheafWindow, who: Ints) -> None:
     sheaves, place = sheaves_of(state), window.place[who]
     window.stage[who] = Stage.DONE
     if window.bulk:
-        state.statistics.add(Stat.ALLOC_SLOWPATH, window.row[who], window.filled[who])
+        stat = Stat.SHEAF_REFILL if window.keeps_part else Stat.ALLOC_SLOWPATH
+        state.statistics.add(stat, window.row[who], window.filled[who])
         window.need[who] -= window.filled[who].astype(np.int32)
         return
     state.statistics.add(Stat.SHEAF_REFILL, window.row[who], window.filled[who])
@@ -201,6 +213,9 @@ def _filled(state: State, window: SheafWindow, who: Ints) -> None:
 def _without_memory(state: State, window: SheafWindow, who: Ints) -> None:
     """Flush what a failed refill got; the object is then sought directly, a bulk call fails."""
     if not len(who):
+        return
+    if window.keeps_part:
+        _filled(state, window, who)
         return
     if window.bulk:
         _fail_bulk(state, window, who)

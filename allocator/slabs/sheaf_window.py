@@ -30,6 +30,8 @@ class SheafWindow(Window):
         """Objects that it has."""
         self.single: NDArray[np.bool_] = np.zeros(len(place), dtype=bool)
         """The direct allocation under way is of one object, not of all that are needed."""
+        self.keeps_part = False
+        """Bulk requests fill sheaves, which keep what they got when memory ends."""
 
     def fill(self, state: State, who: Ints, slab: Ints, count: Ints) -> None:
         """Add objects to refills in filling order; entries of one request stand together.

@@ -28,7 +28,7 @@ from allocator import gfp as flags
 from allocator.pages.source import PageSource
 from allocator.slabs import cpu as cpu_slabs
 from allocator.slabs import free as cpu_free
-from allocator.slabs import rcu, sheaf_alloc, sheaf_flush, sheaf_free
+from allocator.slabs import prefilled, rcu, sheaf_alloc, sheaf_flush, sheaf_free
 from allocator.slabs.destroy import destroy
 from allocator.slabs.events import Events
 from allocator.slabs.flush import flush
@@ -196,6 +196,52 @@ class Slub:
         """Let a grace period end: what `kfree_rcu()` was given is freed."""
         self.state.begin_call()
         rcu.end_grace_period(self.state)
+
+    def prefill_sheaf(self, row: Ints, cpu: Ints, size: Ints, gfp: int = GFP_KERNEL) -> Ints:
+        """Take sheaves with at least `size` objects (kmem_cache_prefill_sheaf(), 6.18 on).
+
+        Parameters
+        ----------
+        row, cpu
+            (n,) who asks, of different rows.
+        size
+            (n,) objects, 1 or more.
+        gfp
+            Flags as in `allocator.gfp`.
+
+        Returns
+        -------
+        NDArray
+            (n,) number of each sheaf, -1 where memory ended.
+        """
+        self.state.begin_call()
+        return prefilled.prefill(self.state, row * self.state.nr_cpus + cpu, size, gfp)
+
+    def alloc_from_sheaf(self, sheaf: Ints, count: Ints) -> Runs:
+        """Take up to `count` objects out of different sheaves (kmem_cache_alloc_from_sheaf())."""
+        self.state.begin_call()
+        got, slab = self.state.held.pop(sheaf, count)
+        request = np.repeat(np.arange(len(sheaf)), got)
+        return Runs(request, slab, np.ones(len(slab), dtype=np.int32))
+
+    def refill_sheaf(
+        self, row: Ints, cpu: Ints, sheaf: Ints, size: Ints, gfp: int = GFP_KERNEL
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """Have `size` objects in sheaves again (kmem_cache_refill_sheaf()).
+
+        Returns
+        -------
+        tuple
+            (n,) the sheaves, larger ones where they were too small; (n,) whether that went well.
+        """
+        self.state.begin_call()
+        place = row * self.state.nr_cpus + cpu
+        return prefilled.refill(self.state, place, sheaf, size, gfp)
+
+    def return_sheaf(self, row: Ints, cpu: Ints, sheaf: Ints, gfp: int = GFP_KERNEL) -> None:
+        """Give sheaves back (kmem_cache_return_sheaf()); the rows are different."""
+        self.state.begin_call()
+        prefilled.give_back(self.state, row * self.state.nr_cpus + cpu, sheaf, gfp)
 
     def shrink(self, row: Ints, cpu: Ints | None = None) -> None:
         """Shrink caches: flush their CPUs in ascending order, sort and thin their lists.

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from allocator.pages.source import PageSource
 from allocator.slabs.events import Events
+from allocator.slabs.held_sheaves import HeldSheaves
 from allocator.slabs.partial_lists import PartialLists
 from allocator.slabs.places import Places
 from allocator.slabs.policy import SlabPolicy
@@ -124,8 +125,11 @@ class State:
         self.has_cpu_partial = policy.generation == "cpu_slabs" and policy.config_cpu_partial
         """CPUs have partial lists (kmem_cache_has_cpu_partial())."""
         self.sheaves: Sheaves | None = None
-        self.rcu: RcuFree | None = None  # made by the first kfree_rcu()
         """Sheaves and barns, where the kernel has them."""
+        self.rcu: RcuFree | None = None
+        """What waits for a grace period; made by the first kfree_rcu()."""
+        self.held = HeldSheaves()
+        """Sheaves that callers hold."""
         if policy.generation == "sheaves":
             self.sheaves = Sheaves(rows, places)
             made = np.where(rows.sheaf_capacity > 0, places.possible_cpus, 0)

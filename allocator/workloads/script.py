@@ -18,6 +18,7 @@ from allocator.workloads.script_ops import (
     SYSFS_ATTRIBUTES,
     USAGE,
     Alloc,
+    AllocFromSheaf,
     AllocPages,
     BulkAlloc,
     BulkFree,
@@ -28,8 +29,11 @@ from allocator.workloads.script_ops import (
     FreePages,
     FreeRcu,
     Op,
+    PrefillSheaf,
     Proc,
+    RefillSheaf,
     Reset,
+    ReturnSheaf,
     Shrink,
     Sleep,
     Snap,
@@ -117,6 +121,7 @@ class _Reader:
         self.caches: dict[str, None] = {}
         self.objects = Ids(self.fail)
         self.pages = Ids(self.fail)
+        self.sheaves = Ids(self.fail, "sheaf")
         self.line = 0
         self.gfps: dict[str, tuple[str, ...]] = {}
 
@@ -277,6 +282,37 @@ class _Reader:
         self.objects.give(self.line, ids, cache)
         return FreeRcu(line=self.line, cache=cache, cpu=cpu, ids=ids)
 
+    def sheaf(self, words: list[str]) -> tuple[str, int, int]:
+        """Read cache, CPU and the number of a sheaf."""
+        number = self.number(words[3], "a sheaf", 0, MAX_IDS - 1)
+        return self.cache(words[1]), self.cpu(words[2]), number
+
+    def read_prefill_sheaf(self, words: list[str]) -> Op:
+        cache, cpu, sheaf = self.sheaf(words)
+        size = self.number(words[4], "objects", 1, MAX_IDS)
+        self.sheaves.take(self.line, range(sheaf, sheaf + 1), cache)
+        return PrefillSheaf(line=self.line, cache=cache, cpu=cpu, sheaf=sheaf, size=size)
+
+    def read_alloc_from_sheaf(self, words: list[str]) -> Op:
+        cache, cpu, sheaf = self.sheaf(words)
+        self.sheaves.held(sheaf, cache)
+        ids = self.id_range(words[5], words[4])
+        self.objects.take(self.line, ids, cache)
+        return AllocFromSheaf(
+            line=self.line, cache=cache, cpu=cpu, sheaf=sheaf, count=len(ids), first=ids.start
+        )
+
+    def read_refill_sheaf(self, words: list[str]) -> Op:
+        cache, cpu, sheaf = self.sheaf(words)
+        self.sheaves.held(sheaf, cache)
+        size = self.number(words[4], "objects", 1, MAX_IDS)
+        return RefillSheaf(line=self.line, cache=cache, cpu=cpu, sheaf=sheaf, size=size)
+
+    def read_return_sheaf(self, words: list[str]) -> Op:
+        cache, cpu, sheaf = self.sheaf(words)
+        self.sheaves.give(self.line, (sheaf,), cache)
+        return ReturnSheaf(line=self.line, cache=cache, cpu=cpu, sheaf=sheaf)
+
     def read_shrink(self, words: list[str]) -> Op:
         cpu = self.cpu(words[2]) if len(words) > 2 else None
         return Shrink(line=self.line, cache=self.cache(words[1]), cpu=cpu)
@@ -285,11 +321,13 @@ class _Reader:
         cache = self.cache(words[1])
         del self.caches[cache]
         self.objects.give_all(self.line, cache)
+        self.sheaves.give_all(self.line, cache)
         return Destroy(line=self.line, cache=cache)
 
     def read_reset(self, words: list[str]) -> Op:
         self.caches.clear()
         self.objects.clear()
+        self.sheaves.clear()
         self.pages.clear()
         return Reset(line=self.line)
 

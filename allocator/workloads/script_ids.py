@@ -17,10 +17,12 @@ class Ids:
     ----------
     fail
         Called with what was found and what was expected when an id cannot be used so; it raises.
+    what
+        What the ids are of, in these texts.
     """
 
-    def __init__(self, fail: Callable[[object, str], NoReturn]) -> None:
-        self.fail = fail
+    def __init__(self, fail: Callable[[object, str], NoReturn], what: str = "id") -> None:
+        self.fail, self.what = fail, what
         self.line: NDArray[np.int64] = np.zeros(1024, dtype=np.int64)
         """(id,): n allocated in line n, -n freed in line n, 0 neither."""
         self.owner: NDArray[np.int32] = np.zeros(1024, dtype=np.int32)
@@ -35,7 +37,8 @@ class Ids:
         lines = self.line[where]
         if lines.max() > 0:
             at = int(np.argmax(lines > 0))
-            self.fail(f"id {ids[at]}", f"an id that is free: it is held since line {lines[at]}")
+            since = f"it is held since line {lines[at]}"
+            self.fail(f"{self.what} {ids[at]}", f"an {self.what} that is free: {since}")
         lines[:] = line
         self.owner[where] = self.owners.setdefault(cache, len(self.owners))
 
@@ -50,15 +53,21 @@ class Ids:
                 lines[:] = -line
                 return
         for one in ids:
-            since = int(self.line[one])
-            if since == 0:
-                self.fail(f"id {one}", f"an id that {cache} holds: it was never allocated")
-            if since < 0:
-                self.fail(f"id {one}", f"an id that {cache} holds: it was freed in line {-since}")
-            if self.owner[one] != number:
-                owner = list(self.owners)[self.owner[one]]
-                self.fail(f"id {one}", f"an id that {cache} holds: it belongs to {owner}")
+            self.held(one, cache)
             self.line[one] = -line
+
+    def held(self, one: int, cache: str) -> None:
+        """Fail unless a cache holds the id."""
+        self._reach(one)
+        since, number = int(self.line[one]), self.owners.get(cache, -1)
+        found, expected = f"{self.what} {one}", f"an {self.what} that {cache} holds"
+        if since == 0:
+            self.fail(found, f"{expected}: it was never allocated")
+        if since < 0:
+            self.fail(found, f"{expected}: it was freed in line {-since}")
+        if self.owner[one] != number:
+            owner = list(self.owners)[self.owner[one]]
+            self.fail(found, f"{expected}: it belongs to {owner}")
 
     def give_if_held(self, ids: range) -> None:
         """Note that ids are free, whether they were held or not (`pfree`)."""

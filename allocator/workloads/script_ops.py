@@ -36,6 +36,10 @@ USAGE: dict[str, str] = {
     "balloc": "balloc NAME CPU COUNT FIRST_ID [BATCH]",
     "bfree": "bfree NAME CPU FIRST COUNT STRIDE [BATCH]",
     "kfree_rcu": "kfree_rcu NAME CPU FIRST COUNT STRIDE",
+    "prefill_sheaf": "prefill_sheaf NAME CPU SHEAF SIZE",
+    "alloc_from_sheaf": "alloc_from_sheaf NAME CPU SHEAF COUNT FIRST_ID",
+    "refill_sheaf": "refill_sheaf NAME CPU SHEAF SIZE",
+    "return_sheaf": "return_sheaf NAME CPU SHEAF",
     "shrink": "shrink NAME [CPU]",
     "destroy": "destroy NAME",
     "reset": "reset",
@@ -179,6 +183,51 @@ class FreeRcu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SheafOp:
+    """An operation on a sheaf that the script holds (6.18 and later), under a number of its own."""
+
+    line: int
+    """Number of the script's line, from 1."""
+    cache: str
+    """Name of the cache."""
+    cpu: int
+    """CPU that it runs on."""
+    sheaf: int
+    """Number of the sheaf."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillSheaf(SheafOp):
+    """`prefill_sheaf NAME CPU SHEAF SIZE`: kmem_cache_prefill_sheaf()."""
+
+    size: int
+    """Objects that it has at least."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocFromSheaf(SheafOp):
+    """`alloc_from_sheaf NAME CPU SHEAF COUNT FIRST_ID`: objects one by one, until it is empty."""
+
+    count: int
+    """Objects asked for."""
+    first: int
+    """Id of the first object; the others follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefillSheaf(SheafOp):
+    """`refill_sheaf NAME CPU SHEAF SIZE`: kmem_cache_refill_sheaf()."""
+
+    size: int
+    """Objects that it has at least, again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnSheaf(SheafOp):
+    """`return_sheaf NAME CPU SHEAF`: kmem_cache_return_sheaf()."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shrink:
     """`shrink NAME [CPU]`: kmem_cache_shrink()."""
 
@@ -303,6 +352,7 @@ Op = (
     | BulkAlloc
     | BulkFree
     | FreeRcu
+    | SheafOp
     | Shrink
     | Destroy
     | Reset

@@ -34,11 +34,13 @@ from allocator.workloads.script_ops import (
     FreeRcu,
     Op,
     Reset,
+    SheafOp,
     Shrink,
     Sleep,
     Sysfs,
     gfp_text,
 )
+from allocator.workloads.script_sheaves import ScriptSheaves
 
 Ints = NDArray[np.int64]
 Result = dict[str, object]
@@ -102,6 +104,7 @@ class ScriptRun:
         self.watcher = Watcher() if watcher is None else watcher
         self.nr_lanes = len(lanes)
         self.cpus = lanes[0].topology.cpus
+        _check_sheaves(script, kernel)
         created = [op for op in script.ops if isinstance(op, CreateCache)]
         self.nr_caches = len(created)
         self.geometries = [_geometries(kernel, lane, created, script.source) for lane in lanes]
@@ -119,6 +122,7 @@ class ScriptRun:
             )
         self.held: Ints = np.full((self.nr_lanes, script.nr_ids), UNKNOWN, dtype=np.int64)
         """(lane, id): slab of the object, UNKNOWN where it is not held."""
+        self._sheaves: ScriptSheaves | None = None
         self.names: dict[str, int] = {}
         """Caches that exist, by name."""
         self.results: list[list[Result]] = [[] for _ in lanes]
@@ -147,6 +151,10 @@ class ScriptRun:
             self._bulk_free(op)
         elif isinstance(op, FreeRcu):
             self._free_rcu(op)
+        elif isinstance(op, SheafOp):
+            cache = self.names[op.cache]
+            self.sheaves.carry_out(op, cache, self.rows(cache))
+            self._tell_moves()
         elif isinstance(op, Sleep):
             if self.slub is not None:
                 self.slub.end_grace_period()
@@ -172,6 +180,13 @@ class ScriptRun:
         if self.slub is None:
             raise ValueError("the script has no caches")
         return self.slub
+
+    @property
+    def sheaves(self) -> ScriptSheaves:
+        """The sheaves that the script holds."""
+        if self._sheaves is None:
+            self._sheaves = ScriptSheaves(self.engine, self.results, self._keep)
+        return self._sheaves
 
     def rows(self, cache: int) -> Ints:
         """Return the row of a cache in each lane."""
@@ -307,6 +322,23 @@ class ScriptRun:
         events = self.engine.events
         if events.record:
             self.watcher.moved(events.page_moves)
+
+
+def _check_sheaves(script: Script, kernel: Kernel) -> None:
+    """Refuse operations on sheaves where the kernel has none.
+
+    Raises
+    ------
+    ConfigError
+        With the first such line.
+    """
+    if kernel.slab.generation == "sheaves":
+        return
+    for op in script.ops:
+        if isinstance(op, SheafOp):
+            found = f"sheaf {op.sheaf} of {op.cache}"
+            expected = f"a kernel with sheaves, which {kernel.name} is not"
+            raise ConfigError(f"{script.source}:{op.line}", found, expected)
 
 
 def _geometries(

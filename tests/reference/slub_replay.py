@@ -6,6 +6,14 @@ from typing import Any
 
 from allocator.workloads import script_ops as ops
 from tests.reference.slub import Cache
+from tests.reference.slub_prefilled import (
+    Prefilled,
+    alloc_from_sheaf,
+    prefill_sheaf,
+    refill_sheaf,
+    return_sheaf,
+)
+from tests.reference.slub_sheaves import Sheaves
 from tests.reference.slub_snapshot import counts
 from tests.reference.slub_types import Obj, Slab
 
@@ -71,6 +79,7 @@ class Replay:
         self.other = other
         self.caches: dict[str, Seen] = {}
         self.held: dict[int, Obj] = {}
+        self.sheaves: dict[int, Prefilled | None] = {}
         self.results: list[dict[str, Any]] = []
         self.snapshots: list[dict[str, Any]] = []
 
@@ -96,6 +105,8 @@ class Replay:
             case ops.FreeRcu():
                 seen = self.caches[op.cache]
                 seen.cache.kfree_rcu(op.cpu, self.release(seen, list(op.ids)))
+            case ops.SheafOp():
+                self.on_sheaf(op)
             case ops.Shrink():
                 cpu = self.cpus - 1 if op.cpu is None else op.cpu
                 self.caches[op.cache].cache.shrink(cpu, self.flush_order)
@@ -169,6 +180,36 @@ class Replay:
             return
         for done in range(0, len(op.ids), op.batch):
             seen.cache.bulk_free(op.cpu, self.release(seen, op.ids[done : done + op.batch]))
+
+    def on_sheaf(self, op: ops.SheafOp) -> None:
+        """Operations on sheaves that the script holds."""
+        seen = self.caches[op.cache]
+        cache, told = seen.cache, {"sheaf": op.sheaf}
+        assert isinstance(cache, Sheaves)
+        if isinstance(op, ops.PrefillSheaf):
+            sheaf = prefill_sheaf(cache, op.cpu, op.size)
+            self.sheaves[op.sheaf] = sheaf
+            told |= {"op": "prefill_sheaf", "asked": op.size}
+            self.results.append(told | {"size": len(sheaf.objects) if sheaf else -1})
+            return
+        sheaf = self.sheaves[op.sheaf]
+        if sheaf is None:
+            word = {ops.AllocFromSheaf: "alloc_from", ops.RefillSheaf: "refill"}.get(type(op))
+            word = f"{word or 'return'}_sheaf"
+            self.results.append({"err": f"{word}: sheaf {op.sheaf} in the wrong state"})
+        elif isinstance(op, ops.AllocFromSheaf):
+            objects = alloc_from_sheaf(sheaf, op.count)
+            self.keep(seen, op.first, objects)
+            if len(objects) < op.count:
+                told |= {"op": "alloc_from_sheaf", "first": op.first, "asked": op.count}
+                self.results.append(told | {"ok": len(objects)})
+        elif isinstance(op, ops.RefillSheaf):
+            sheaf, done = refill_sheaf(cache, op.cpu, sheaf, op.size)
+            self.sheaves[op.sheaf] = sheaf
+            told |= {"op": "refill_sheaf", "asked": op.size, "errno": 0 if done else -12}
+            self.results.append(told | {"size": len(sheaf.objects)})
+        else:
+            return_sheaf(cache, op.cpu, sheaf)
 
     def destroy(self, name: str) -> None:
         seen = self.caches.pop(name)
