@@ -31,6 +31,7 @@ V3_13 = Kernel(
         high_order_may_reclaim=True,
         bulk_free_scan="holes",
         shrink="sort",
+        kfree_rcu="callbacks",
     ),
     page=PagePolicy(
         min_free_cap_kb=65536,

@@ -40,7 +40,11 @@ V5_10 = Kernel(
 V5_4 = V5_10.vary(
     "v5_4",
     "5.4 (b39d0ee2632d with the __GFP_RETRY_MAYFAIL exemption of 3f36d8669457); source reading",
-    slab={"kmalloc_aligned": "powers_of_two", "memoryless": "mismatch"},
+    slab={
+        "kmalloc_aligned": "powers_of_two",
+        "memoryless": "mismatch",
+        "kfree_rcu": "callbacks",
+    },
     page={
         "min_free_cap_kb": 65536,
         "max_watermark_scale": 1000,

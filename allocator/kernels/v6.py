@@ -46,7 +46,11 @@ V6_1_BAILOUT = V6_1.vary(
 V6_6 = V6_1.vary(
     "v6_6",
     "6.6; allocation and free as 6.1; source reading",
-    slab={"arm64_min_align": 8, "kmalloc_tracks_size": "moves_free_pointer"},
+    slab={
+        "arm64_min_align": 8,
+        "kmalloc_tracks_size": "moves_free_pointer",
+        "rcu_array_header": 40,
+    },
     page={"gfp_names": "no_atomic", "boost_bypass": "min_reserve"},
 )
 V6_6_DELAY_RFC = V6_6.vary(

@@ -25,6 +25,8 @@ class Places:
     """(row, node, hop): nodes with memory that a request for `node` is tried on, padded by -1."""
     possible_cpus: NDArray[np.int64]
     """(row,): nr_cpu_ids."""
+    page_size: NDArray[np.int64]
+    """(row,): bytes of a page."""
 
     @property
     def rows(self) -> int:
@@ -63,6 +65,7 @@ class Places:
             has_memory=np.stack([part[2] for part in parts])[which],
             zonelist=np.stack([part[3] for part in parts])[which],
             possible_cpus=np.array([topology.nr_cpu_ids for topology in topologies]),
+            page_size=np.array([topology.page_size for topology in topologies]),
         )
 
 

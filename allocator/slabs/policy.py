@@ -93,5 +93,11 @@ class SlabPolicy:
     """build_detached_freelist(): taken places become holes (5.10), or are swapped out (6.1)."""
     bulk_counts_fastpath: bool = False
     """Bulk allocation counts ALLOC_FASTPATH (6.8)."""
+    kfree_rcu: Literal["callbacks", "arrays"] = "arrays"
+    """kfree_rcu() frees each object in a callback of its own (until 5.5), or arrays in bulk
+    (mm/slab_common.c; kernel/rcu/tree.c until 6.14)."""
+    rcu_array_header: int = 16
+    """Bytes of a page of such an array that are no pointers (struct kvfree_rcu_bulk_data): 16, or
+    40 with list head and grace period (6.4)."""
     shrink: Literal["sort", "promote"] = "promote"
     """__kmem_cache_shrink(): sort by inuse (3.13), or promote the fullest 32 classes (4.0)."""

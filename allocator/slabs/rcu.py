@@ -1,8 +1,10 @@
 """Objects freed after a grace period: kfree_rcu() (mm/slub.c v7.3 __kfree_rcu_sheaf()).
 
 Under sheaves a CPU gathers objects of its own node in a sheaf, which goes to the barn of that node
-when the grace period is over. All other objects wait in an array and are freed by one bulk call
-(mm/slab_common.c kvfree_rcu_bulk()), whose batching by time is not modelled.
+when the grace period is over. All other objects wait in arrays of a page, which are freed by one
+bulk call each, past all sheaves (mm/slab_common.c kvfree_rcu_bulk()); until 5.5 each object has a
+callback. When arrays are drained (after 5 s, or when there are many) is not modelled, nor that the
+first objects of a CPU find no page for an array, nor on which CPU the work runs (6.12 on: any).
 """
 
 from dataclasses import dataclass
@@ -11,9 +13,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.ranks import rank_among_equals
+from allocator.slabs.free import free
+from allocator.slabs.ranks import (
+    group_lengths,
+    group_starts,
+    rank_among_equals,
+    ranks_from,
+    stable_order,
+)
 from allocator.slabs.sheaf_alloc import free_arrays, sheaves_of
-from allocator.slabs.sheaf_free import bulk_free
 from allocator.slabs.sheaves import MAX_FULL_SHEAVES
 from allocator.slabs.state import State
 from allocator.slabs.statistics import Stat
@@ -22,6 +30,10 @@ Ints = NDArray[np.int64]
 
 MAX_EMPTY_SHEAVES = 10
 """Empty sheaves that a barn takes from a finished grace period."""
+
+
+POINTER = 8
+"""Bytes of a pointer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +106,10 @@ def kfree_rcu(state: State, place: Ints, request: Ints, slab: Ints) -> None:
         state.rcu = RcuFree(len(state.row_of), widest)
     near = np.zeros(len(slab), dtype=bool)
     if state.sheaves is not None:
-        near = state.sheaves.capacity[place][request] > 0
-        near &= state.pool.home[slab] % state.nr_nodes == state.local_node[place][request]
+        near = state.pool.home[slab] % state.nr_nodes == state.local_node[place][request]
+        refused = near & (state.sheaves.capacity[place][request] == 0)
+        state.statistics.add(Stat.FREE_RCU_SHEAF_FAIL, state.row_of[place[request[refused]]])
+        near &= ~refused
         _gather(state, state.rcu, place, request[near], slab[near])
     if not near.all():
         numbers, array = np.unique(request[~near], return_inverse=True)
@@ -134,7 +148,7 @@ def _find_empty_sheaf(state: State, place: Ints) -> None:
 
 
 def end_grace_period(state: State) -> None:
-    """Free what waits, oldest first (rcu_free_sheaf(), rcu_free_sheaf_nobarn())."""
+    """Free what waits: sheaves, oldest first, then the CPUs' arrays."""
     if state.rcu is None:
         return
     waiting, state.rcu.waiting = state.rcu.waiting, []
@@ -144,9 +158,29 @@ def end_grace_period(state: State) -> None:
         elif one.kind == "flushed":
             _to_slabs(state, one)
             state.statistics.add(Stat.SHEAF_FREE, state.row_of[one.place])
-        else:
-            rule = free_arrays if state.sheaves is None else bulk_free
-            rule(state, one.place, one.array, one.slab)
+    arrays = [one for one in waiting if one.kind == "array"]
+    if arrays:
+        place = np.concatenate([one.place[one.array] for one in arrays])
+        _free_arrays(state, place, np.concatenate([one.slab for one in arrays]))
+
+
+def _free_arrays(state: State, place: Ints, slab: Ints) -> None:
+    """Free objects of no sheaf; (object,) CPU and slab, in the order in which they came."""
+    order = stable_order(place, len(state.row_of))
+    place, slab = place[order], slab[order]
+    if state.policy.kfree_rcu == "callbacks":
+        free(state, place, slab, np.ones(len(slab), dtype=np.int32))
+        return
+    rank = ranks_from(group_starts(place), len(place))
+    page = state.places.page_size[state.row_of[place]]
+    number = rank // ((page - state.policy.rcu_array_header) // POINTER)
+    order = np.lexsort((-number, place))  # a CPU's newest array first
+    place, slab, number = place[order], slab[order], number[order]
+    first = group_starts(place * (int(number.max()) + 1) + number)
+    array = np.repeat(np.arange(len(first)), group_lengths(first, len(place)))
+    if state.sheaves is not None:
+        state.statistics.add(Stat.FREE_SLOWPATH, state.row_of[place])
+    free_arrays(state, place[first], array, slab)
 
 
 def _to_barn(state: State, full: Waiting) -> None:

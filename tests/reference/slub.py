@@ -60,6 +60,7 @@ class Cache:
         self.policy = kernel.slab
         self.places = Places.of(kernel, topology)
         self.nr_cpu_ids = topology.nr_cpu_ids
+        self.page_size = topology.page_size
         self.memoryless_nodes = topology.memoryless_nodes
         self.geometry = geometry
         self.pages = pages
@@ -132,13 +133,32 @@ class Cache:
         self.waiting.append((cpu, "array", list(objects)))
 
     def end_grace_period(self) -> None:
-        """Free what waits, oldest first."""
+        """Free what waits: sheaves, oldest first, then the arrays of each CPU."""
         waiting, self.waiting = self.waiting, []
+        arrays: dict[int, list[Obj]] = {}
         for cpu, kind, objects in waiting:
-            self.after_grace(cpu, kind, objects)
+            if kind == "array":
+                arrays.setdefault(cpu, []).extend(objects)
+            else:
+                self.after_grace(cpu, kind, objects)
+        for cpu, objects in sorted(arrays.items()):
+            self.free_waiting(cpu, objects)
 
     def after_grace(self, cpu: int, kind: str, objects: list[Obj]) -> None:
-        """kvfree_rcu_bulk()."""
+        """Free a sheaf."""
+        raise NotImplementedError
+
+    def free_waiting(self, cpu: int, objects: list[Obj]) -> None:
+        """Free what a CPU gave in order: by callbacks, or pages of pointers, the newest first."""
+        if self.policy.kfree_rcu == "callbacks":
+            self.free(cpu, objects)
+            return
+        most = (self.page_size - self.policy.rcu_array_header) // 8
+        for first in reversed(range(0, len(objects), most)):
+            self.kvfree_rcu_bulk(cpu, objects[first : first + most])
+
+    def kvfree_rcu_bulk(self, cpu: int, objects: list[Obj]) -> None:
+        """kmem_cache_free_bulk() without a cache."""
         self.bulk_free(cpu, objects)
 
     def flush_all(self, cpus: Sequence[int] | None = None) -> None:

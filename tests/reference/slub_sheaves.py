@@ -307,6 +307,7 @@ class Sheaves(SlabsUnderSheaves):
         here, refused = self.cpus[cpu], []
         for obj in objects:
             if not self.capacity or obj.slab.node != self.memory_node(cpu):
+                self.stats["FREE_RCU_SHEAF_FAIL"] += obj.slab.node == self.memory_node(cpu)
                 refused.append(obj)
                 continue
             if here.rcu_free is None:
@@ -331,10 +332,7 @@ class Sheaves(SlabsUnderSheaves):
         return []
 
     def after_grace(self, cpu: int, kind: str, objects: Sheaf) -> None:
-        """rcu_free_sheaf(), rcu_free_sheaf_nobarn()."""
-        if kind == "array":
-            self.bulk_free(cpu, objects)
-            return
+        """rcu_free_sheaf()."""
         barn = self.barns[self.memory_node(cpu)]
         if kind == "sheaf" and len(barn.full) < MAX_FULL_SHEAVES:
             barn.lock += 1
@@ -348,6 +346,11 @@ class Sheaves(SlabsUnderSheaves):
             barn.empty += 1
         else:
             self.stats["SHEAF_FREE"] += 1
+
+    def kvfree_rcu_bulk(self, cpu: int, objects: list[Obj]) -> None:
+        """Past all sheaves."""
+        self.stats["FREE_SLOWPATH"] += len(objects)
+        self.free_array(cpu, objects)
 
     def hand_over(self, cpu: int) -> None:
         """Give the sheaf of a flushed CPU to RCU; it goes to slabs afterwards."""
