@@ -158,10 +158,17 @@ def end_grace_period(state: State) -> None:
         elif one.kind == "flushed":
             _to_slabs(state, one)
             state.statistics.add(Stat.SHEAF_FREE, state.row_of[one.place])
+        if one.kind != "array":
+            state.statistics.charge(int(one.place[0]) % state.nr_cpus)
     arrays = [one for one in waiting if one.kind == "array"]
     if arrays:
         place = np.concatenate([one.place[one.array] for one in arrays])
-        _free_arrays(state, place, np.concatenate([one.slab for one in arrays]))
+        slab = np.concatenate([one.slab for one in arrays])
+        cpu = place % state.nr_cpus
+        for number in np.unique(cpu).tolist():  # few: those that gave any
+            mine = cpu == number
+            _free_arrays(state, place[mine], slab[mine])
+            state.statistics.charge(number)
 
 
 def _free_arrays(state: State, place: Ints, slab: Ints) -> None:

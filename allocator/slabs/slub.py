@@ -262,9 +262,7 @@ class Slub:
     def flush(self, row: Ints) -> None:
         """Flush all CPUs of rows (flush_all())."""
         self.state.begin_call()
-        cpus = np.arange(self.state.nr_cpus)
-        rule = flush if self.state.sheaves is None else sheaf_flush.flush
-        rule(self.state, (row[:, None] * self.state.nr_cpus + cpus).reshape(-1))
+        self._flush(row)
 
     def offline_cpu(self, row: Ints, cpu: Ints) -> None:
         """Give back what dead CPUs held (slub_cpu_dead())."""
@@ -280,7 +278,20 @@ class Slub:
     def write_sysfs(self, row: Ints | int, attribute: str, value: int) -> int:
         """Write cpu_partial, min_partial or remote_node_defrag_ratio of rows; return the errno."""
         self.state.begin_call()
-        return write_sysfs(self.state, np.atleast_1d(np.asarray(row)), attribute, value)
+        rows = np.atleast_1d(np.asarray(row))
+        return write_sysfs(self.state, rows, attribute, value, self._flush)
+
+    def _flush(self, row: Ints) -> None:
+        """Flush all CPUs, each by itself where counters are kept by CPU."""
+        state = self.state
+        rule = flush if state.sheaves is None else sheaf_flush.flush
+        places = row[:, None] * state.nr_cpus + np.arange(state.nr_cpus)
+        if state.statistics.by_cpu is None:
+            rule(state, places.reshape(-1))
+            return
+        for cpu in range(state.nr_cpus):
+            rule(state, places[:, cpu])
+            state.statistics.charge(cpu)
 
     def _alloc(
         self,

@@ -123,11 +123,18 @@ def sysfs_text(files: Counts) -> dict[str, str]:
     return {name: _file_text(value) for name, value in files.items()}
 
 
-def statistics_text(state: State, row: int) -> dict[str, int]:
-    """Return the counters of CONFIG_SLUB_STATS of one cache by their file's name."""
-    return {
-        stat.name.lower(): int(state.statistics.stats[stat, row]) for stat in stats_of(state.policy)
-    }
+def statistics_text(state: State, row: int) -> dict[str, str]:
+    """Return the counters of CONFIG_SLUB_STATS of one cache by their file's name.
+
+    A total, and its parts by CPU (`C0=`) where they are kept (mm/slub.c show_stat()).
+    """
+    told, by_cpu = state.statistics.stats[:, row], state.statistics.by_cpu
+    files = {}
+    for stat in stats_of(state.policy):
+        parts = [] if by_cpu is None else by_cpu[stat, row].tolist()
+        each = [f"C{cpu}={number}" for cpu, number in enumerate(parts) if number]
+        files[stat.name.lower()] = " ".join([str(told[stat]), *each])
+    return files
 
 
 def slabinfo_activity(state: State, rows: Sequence[int], names: Sequence[str]) -> str:

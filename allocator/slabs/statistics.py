@@ -109,6 +109,17 @@ class Statistics:
         """(row * nodes + node,): atomic updates of a slab's freelist word, by the slab's node."""
         self.barn_locks: NDArray[np.int64] = np.zeros(rows * nodes, dtype=np.int64)
         """(row * nodes + node,): acquisitions of the barn's lock (7.x)."""
+        self.by_cpu: NDArray[np.int64] | None = None
+        """(Stat, row, cpu): the same as `stats` by the CPU that counted; None: not kept."""
+
+    def keep_by_cpu(self, cpus: int) -> None:
+        """Keep counters by CPU from now on; `charge()` says whose they are."""
+        self.by_cpu = np.zeros((*self.stats.shape, cpus), dtype=np.int64)
+
+    def charge(self, cpu: int) -> None:
+        """Charge what was counted since the last time to a CPU, if that is kept."""
+        if self.by_cpu is not None:
+            self.by_cpu[:, :, cpu] += self.stats - self.by_cpu.sum(axis=2)
 
     def add(self, stat: Stat, row: Ints, amount: Ints | int = 1) -> None:
         """Count an event at each entry of `row`, `amount` times."""

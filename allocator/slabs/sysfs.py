@@ -1,11 +1,11 @@
 """Writes to /sys/kernel/slab/CACHE: parameters that change at run time (mm/slub.c; slub.md 3)."""
 
 import errno
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.slabs.flush import flush
 from allocator.slabs.geometry import MAX_PARTIAL, MIN_PARTIAL, cpu_partial_slabs
 from allocator.slabs.state import State
 
@@ -15,7 +15,9 @@ ATTRIBUTES = ("cpu_partial", "min_partial", "remote_node_defrag_ratio")
 """Files that can be written."""
 
 
-def write_sysfs(state: State, rows: Ints, attribute: str, value: int) -> int:
+def write_sysfs(
+    state: State, rows: Ints, attribute: str, value: int, flush_all: Callable[[Ints], None]
+) -> int:
     """Write a value for some rows.
 
     Parameters
@@ -28,6 +30,8 @@ def write_sysfs(state: State, rows: Ints, attribute: str, value: int) -> int:
         One of `ATTRIBUTES`.
     value
         0 or more.
+    flush_all
+        Flushes all CPUs of rows.
 
     Returns
     -------
@@ -58,5 +62,5 @@ def write_sysfs(state: State, rows: Ints, attribute: str, value: int) -> int:
     state.rows.cpu_partial[rows] = value
     objects = state.rows.objects[rows]
     state.rows.cpu_partial_slabs[rows] = cpu_partial_slabs(value, objects, policy)
-    flush(state, (rows[:, None] * state.nr_cpus + np.arange(state.nr_cpus)).reshape(-1))
+    flush_all(rows)
     return 0

@@ -125,6 +125,7 @@ class SlabReplay:
             watcher=self.placement.watcher(),
         )
         if self.run_.slub is not None:
+            self.run_.slub.statistics.keep_by_cpu(self.run_.cpus)
             self.placement.bind(self.run_.slub.state)
 
     def run(self, ops: Sequence[Op]) -> list[Snapshot]:

@@ -138,6 +138,13 @@ class ScriptRun:
         list
             errno of a sysfs write in each lane; empty for all other operations.
         """
+        errors = self._carry_out(op)
+        if self.slub is not None:
+            cpu = getattr(op, "cpu", None)
+            self.slub.statistics.charge(self.cpus - 1 if cpu is None else cpu)
+        return errors
+
+    def _carry_out(self, op: Op) -> list[int]:
         if isinstance(op, CreateCache):
             self.names[op.cache] = self._created
             self._created += 1

@@ -43,7 +43,7 @@ class Shown:
     slabinfo: str
     """/proc/slabinfo, with its two lines of header; the newest cache first."""
     sysfs: dict[str, dict[str, str]]
-    """/sys/kernel/slab: files by name, by cache; counters of CONFIG_SLUB_STATS as totals."""
+    """/sys/kernel/slab: files by name, by cache, with the counters of CONFIG_SLUB_STATS."""
     activity: str
     """What `slabinfo -AD` prints: the busiest cache first."""
     locks: str
@@ -178,7 +178,7 @@ def _shown(run: ScriptRun) -> Shown:
     sysfs = {
         name: attributes(state, row, cache)
         | sysfs_text(counts(state, row))
-        | {file: str(total) for file, total in statistics_text(state, row).items()}
+        | statistics_text(state, row)
         for name, row, cache in zip(names, rows, caches, strict=True)
     }
     return Shown(

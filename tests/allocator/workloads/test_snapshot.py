@@ -101,6 +101,16 @@ def test_files_read_as_on_the_booted_kernel(path: Path) -> None:
             assert shown.sysfs[name][file] == text, (name, file)
 
 
+@pytest.mark.parametrize("name", ["rcu-sheaf-256", "prefill-mixed"])
+def test_counters_read_as_on_the_booted_kernel_by_cpu(name: str) -> None:
+    """Each CPU's part: allocations, frees, what RCU does later, and flushes."""
+    path = GOLDEN.with_name("replay_stats") / "sheaves" / f"{name}.json"
+    for measured in json.loads(path.read_text())["measured"]["snapshots"]:
+        shown = snapshot_record(load(path).blind(), at=measured["label"]).sysfs["c"]
+        for file, text in measured["caches"]["c"]["stat_files"].items():
+            assert shown[file] == text, (measured["label"], file)
+
+
 def test_slabinfo_lists_the_newest_cache_first_as_proc_does() -> None:
     shown = snapshot_script(SCRIPT, kernel="v6_1")
     lines = shown.slabinfo.splitlines()
