@@ -6,7 +6,7 @@ memory may run out, then operations fail as in the kernel and are counted.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from allocator.workloads.replay import bottomless
 from allocator.workloads.script import Script, parse_script
 from allocator.workloads.script_ops import AllocPages, CreateCache, FreePages
 from allocator.workloads.script_run import Lane, ScriptRun
+from allocator.workloads.script_sheaves import refuse_without_sheaves
 
 if TYPE_CHECKING:
     from allocator.point import Point
@@ -85,8 +86,15 @@ class Replay:
         return cls(text=text, source=source)
 
     def shape(self, point: "Point") -> tuple[object, ...]:
-        """Return what lanes must share: CPUs, nodes, kernel behaviour, the script."""
+        """Return what lanes must share: CPUs, nodes, kernel behaviour, the script.
+
+        Raises
+        ------
+        ConfigError
+            If the script cannot run on this machine or kernel.
+        """
         place = point.topology
+        refuse_without_sheaves(self._checked(place.cpus, place.nodes), point.kernel)
         return (place.cpus, place.nodes, point.kernel, self)
 
     def command_line(self, point: "Point") -> str:
@@ -115,7 +123,12 @@ class Replay:
 
     def _checked(self, cpus: int, nodes: int) -> Script:
         """Return the script for a machine; a CPU or node that it lacks is an error."""
-        return parse_script(self.text, source=self.source, cpus=range(cpus), nodes=range(nodes))
+        return _read(self.text, self.source, cpus, nodes)
+
+
+@lru_cache(maxsize=8)  # every point asks for it
+def _read(text: str, source: str, cpus: int, nodes: int) -> Script:
+    return parse_script(text, source=source, cpus=range(cpus), nodes=range(nodes))
 
 
 def _draw(keys: NDArray[np.uint64], row: Ints, number: Ints) -> Ints:

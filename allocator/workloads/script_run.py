@@ -40,7 +40,7 @@ from allocator.workloads.script_ops import (
     Sysfs,
     gfp_text,
 )
-from allocator.workloads.script_sheaves import ScriptSheaves
+from allocator.workloads.script_sheaves import ScriptSheaves, refuse_without_sheaves
 
 Ints = NDArray[np.int64]
 Result = dict[str, object]
@@ -104,7 +104,7 @@ class ScriptRun:
         self.watcher = Watcher() if watcher is None else watcher
         self.nr_lanes = len(lanes)
         self.cpus = lanes[0].topology.cpus
-        _check_sheaves(script, kernel)
+        refuse_without_sheaves(script, kernel)
         created = [op for op in script.ops if isinstance(op, CreateCache)]
         self.nr_caches = len(created)
         self.geometries = [_geometries(kernel, lane, created, script.source) for lane in lanes]
@@ -329,23 +329,6 @@ class ScriptRun:
         events = self.engine.events
         if events.record:
             self.watcher.moved(events.page_moves)
-
-
-def _check_sheaves(script: Script, kernel: Kernel) -> None:
-    """Refuse operations on sheaves where the kernel has none.
-
-    Raises
-    ------
-    ConfigError
-        With the first such line.
-    """
-    if kernel.slab.generation == "sheaves":
-        return
-    for op in script.ops:
-        if isinstance(op, SheafOp):
-            found = f"sheaf {op.sheaf} of {op.cache}"
-            expected = f"a kernel with sheaves, which {kernel.name} is not"
-            raise ConfigError(f"{script.source}:{op.line}", found, expected)
 
 
 def _geometries(

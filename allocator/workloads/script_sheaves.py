@@ -5,9 +5,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.errors import ConfigError
+from allocator.kernel import Kernel
 from allocator.slabs.held_sheaves import NO_SHEAF
 from allocator.slabs.slub import Slub
 from allocator.slabs.window import Runs
+from allocator.workloads.script import Script
 from allocator.workloads.script_ops import (
     AllocFromSheaf,
     PrefillSheaf,
@@ -20,6 +23,23 @@ Ints = NDArray[np.int64]
 Result = dict[str, object]
 ENOMEM = 12
 """errno of a refill that memory was not enough for."""
+
+
+def refuse_without_sheaves(script: Script, kernel: Kernel) -> None:
+    """Refuse operations on sheaves where the kernel has none.
+
+    Raises
+    ------
+    ConfigError
+        With the first such line.
+    """
+    if kernel.slab.generation == "sheaves":
+        return
+    for op in script.ops:
+        if isinstance(op, SheafOp):
+            found = f"sheaf {op.sheaf} of {op.cache}"
+            expected = f"a kernel with sheaves, which {kernel.name} is not"
+            raise ConfigError(f"{script.source}:{op.line}", found, expected)
 
 
 class ScriptSheaves:

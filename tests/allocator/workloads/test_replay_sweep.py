@@ -100,3 +100,46 @@ def test_scripts_of_random_words_run_or_are_refused_in_one_line(kernel: str) -> 
             refused.append(str(error))
     assert len(refused) > 300
     assert all(text.startswith("s.ops") and "\n" not in text for text in refused)
+
+
+SHEAVES = """\
+cache c 4096 0 -
+alloc c 0 10 0
+prefill_sheaf c 0 1 3
+prefill_sheaf c 1 2 9
+alloc_from_sheaf c 0 1 2 100
+alloc_from_sheaf c 1 2 5 200
+refill_sheaf c 1 1 4
+return_sheaf c 1 1
+free c 1 0 10 1
+return_sheaf c 0 2
+"""
+
+
+def with_sheaves(kernel: str, nodes: int) -> dict[str, object]:
+    return {
+        "machine": guest(4, nodes),
+        "topology": {},
+        "kernel": {"preset": kernel},
+        "slab": conf("slab", "default"),
+        "gfp": conf("gfp", "kernel"),
+        "workload": {"name": "replay", "ops": SHEAVES},
+    }
+
+
+def test_sheaves_of_callers_in_many_lanes_equal_each_run_alone() -> None:
+    cells = [with_sheaves(kernel, nodes) for kernel in ("v7_2", "v7_3") for nodes in (1, 2)]
+    whole = run(cells)
+    assert (whole.status == 0).all()
+    assert (whole.tables["caches"].values["sheaf_return_fast"] == 1).all()
+    for lane, cell in enumerate(cells):
+        for name, values in run([cell]).scalars.items():
+            assert values[0] == whole.scalars[name][lane]
+
+
+def test_a_kernel_without_sheaves_is_refused_before_anything_runs() -> None:
+    text = (
+        "workload.ops:3: found 'sheaf 1 of c', expected a kernel with sheaves, which v6_12 is not"
+    )
+    with pytest.raises(ConfigError, match=text):
+        run([with_sheaves("v7_3", 1), with_sheaves("v6_12", 1)])
